@@ -1,0 +1,256 @@
+"""Calls to models: recorded one by one, merged into batches, shared where they are identical.
+
+:class:`Recorder` belongs to one run of a method over a batch of questions and knows what was asked, for what, and
+what it cost. :class:`Exchange` belongs to the process: it merges what several runs ask at the same time into one batch
+a model, and never asks a model the same thing twice.
+"""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, Callable, Hashable, Iterable, Mapping, Protocol, Sequence
+
+from .. import randomness
+from ..types import Call, Chat, Message, Purpose, Question, Reply, Sampling
+from .base import Agent, LanguageModel
+
+#: Purposes whose reply is an answer to the question; the others are read by whoever asked.
+ANSWERING: frozenset[str] = frozenset({"answer", "pass", "readout"})
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One call to be made: ``agent`` gets ``messages`` about question number ``question`` of the batch.
+
+    ``instance`` tells copies of an agent apart, ``draw`` repeated attempts at the same thing.
+    """
+
+    agent: Agent
+    messages: tuple[Message, ...]
+    purpose: Purpose
+    question: int
+    round: int = 0
+    instance: int = 0
+    draw: int = 0
+
+
+class ReplyCache(Protocol):
+    """Where replies outlive the process. Keys are hashable and have a stable ``repr``."""
+
+    def get(self, keys: Sequence[Hashable]) -> list[Reply | None]: ...
+
+    def put(self, items: Iterable[tuple[Hashable, Reply]]) -> None: ...
+
+
+@dataclass(slots=True)
+class _Ticket:
+    """What one thread wants served: filled in by the dispatcher."""
+
+    job: int
+    items: list[tuple[LanguageModel, Chat, Sampling]]
+    served: list[tuple[Reply, bool]] | None = None
+    error: BaseException | None = None
+
+
+def reply_key(model: LanguageModel, chat: Chat, sampling: Sampling) -> Hashable:
+    """What makes two calls identical. Greedy decoding does not depend on the stream."""
+    content = tuple((m.role, tuple(span.text for span in m.spans)) for m in chat.messages)
+    drawn = (sampling.temperature, sampling.top_p, chat.stream) if sampling.temperature > 0 else (0.0,)
+    return (model.fingerprint, content, drawn, sampling.max_new_tokens, sampling.stop)
+
+
+class Exchange:
+    """Merges calls into batches and shares identical ones.
+
+    Called from a lone thread, :meth:`serve` asks at once. Within :meth:`together`, each job's calls wait until every
+    job that still runs is waiting too; then all of them go out as one batch for each model.
+
+    Args:
+        cache: replies that outlive the process; ``None`` shares only within a batch.
+        on_batch: called after each batch with the number of calls served and of those that were shared.
+    """
+
+    def __init__(self, cache: ReplyCache | None = None, on_batch: Callable[[int, int], None] | None = None) -> None:
+        self.cache = cache
+        self.on_batch = on_batch
+        self._changed = threading.Condition()
+        self._waiting: list[_Ticket] = []
+        self._job = threading.local()
+        self._cancelled = False
+
+    def serve(self, items: list[tuple[LanguageModel, Chat, Sampling]]) -> list[tuple[Reply, bool]]:
+        """Replies in order, each with whether it was shared (see :class:`goa_torch.types.Call`)."""
+        if not items:
+            return []
+        job = getattr(self._job, "number", None)
+        if job is None:
+            return self._dispatch(items)
+        ticket = _Ticket(job, items)
+        with self._changed:
+            self._waiting.append(ticket)
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: ticket.served is not None or ticket.error is not None or self._cancelled)
+        if ticket.error is not None:
+            raise ticket.error
+        if ticket.served is None:
+            raise InterruptedError("cancelled: another run of this batch was interrupted")
+        return ticket.served
+
+    def together(self, jobs: Sequence[Callable[[], Any]]) -> list[Any]:
+        """Runs ``jobs`` side by side, their calls merged. The first job that raises ends all of them."""
+        results: list[Any] = [None] * len(jobs)
+        errors: list[BaseException | None] = [None] * len(jobs)
+        live = set(range(len(jobs)))
+
+        def work(number: int) -> None:
+            self._job.number = number
+            try:
+                results[number] = jobs[number]()
+            except BaseException as error:  # handed to the caller of together() below, never swallowed
+                errors[number] = error
+            with self._changed:
+                live.discard(number)
+                self._changed.notify_all()
+
+        threads = [threading.Thread(target=work, args=(i,), daemon=True, name=f"run-{i}") for i in range(len(jobs))]
+        self._cancelled = False
+        for thread in threads:
+            thread.start()
+        try:
+            while True:
+                with self._changed:
+                    self._changed.wait_for(lambda: len(self._waiting) >= len(live) or any(errors))
+                    tickets, self._waiting = sorted(self._waiting, key=lambda t: t.job), []
+                if any(errors) or not tickets:
+                    break
+                self._serve_tickets(tickets)
+        finally:
+            with self._changed:
+                self._cancelled = True
+                self._changed.notify_all()
+            for thread in threads:
+                thread.join()
+            self._waiting = []
+        first = next((e for e in errors if e is not None and not isinstance(e, InterruptedError)), None)
+        if first is not None:
+            raise first
+        return results
+
+    def _serve_tickets(self, tickets: list[_Ticket]) -> None:
+        error, served = None, []
+        try:
+            served = self._dispatch([item for ticket in tickets for item in ticket.items])
+        except Exception as raised:  # belongs to every run whose calls were in the batch; raised there
+            error = raised
+        start = 0
+        with self._changed:
+            for ticket in tickets:
+                if error is not None:
+                    ticket.error = error
+                else:
+                    ticket.served = served[start : start + len(ticket.items)]
+                start += len(ticket.items)
+            self._changed.notify_all()
+
+    def _dispatch(self, items: list[tuple[LanguageModel, Chat, Sampling]]) -> list[tuple[Reply, bool]]:
+        keys = [reply_key(*item) for item in items]
+        first: dict[Hashable, int] = {}
+        for number, key in enumerate(keys):
+            first.setdefault(key, number)
+        known: dict[Hashable, Reply] = {}
+        if self.cache is not None:
+            unique = list(first)
+            known = {key: reply for key, reply in zip(unique, self.cache.get(unique)) if reply is not None}
+        asked = [number for key, number in first.items() if key not in known]
+        fresh = {keys[number]: reply for number, reply in zip(asked, self._ask([items[n] for n in asked]))}
+        if self.cache is not None:
+            self.cache.put((key, reply) for key, reply in fresh.items() if not reply.failed)
+        served = [
+            (fresh[key], first[key] != number) if key in fresh else (known[key], True)
+            for number, key in enumerate(keys)
+        ]
+        if self.on_batch is not None:
+            self.on_batch(len(items), len(items) - len(asked))
+        return served
+
+    @staticmethod
+    def _ask(items: list[tuple[LanguageModel, Chat, Sampling]]) -> list[Reply]:
+        """One ``generate`` for each model; lanes side by side."""
+        replies: list[Reply | None] = [None] * len(items)
+        lanes: dict[str, dict[int, list[int]]] = {}
+        for number, (model, _, _) in enumerate(items):
+            lanes.setdefault(model.lane, {}).setdefault(id(model), []).append(number)
+
+        def serve(lane: dict[int, list[int]]) -> None:
+            for numbers in lane.values():
+                model = items[numbers[0]][0]
+                answers = model.generate([items[n][1] for n in numbers], [items[n][2] for n in numbers])
+                if len(answers) != len(numbers):
+                    raise RuntimeError(f"model {model.name!r} gave {len(answers)} replies to {len(numbers)} chats")
+                for number, answer in zip(numbers, answers):
+                    replies[number] = answer
+
+        if len(lanes) <= 1:
+            for lane in lanes.values():
+                serve(lane)
+        else:
+            with ThreadPoolExecutor(len(lanes)) as executor:
+                list(executor.map(serve, lanes.values()))
+        return replies  # type: ignore[return-value]
+
+
+class Recorder:
+    """Makes and records the calls of one run: one method, one seed, one batch of questions.
+
+    Args:
+        questions: the batch.
+        seed: names the random streams that decode replies.
+        sampling: how replies are decoded, by purpose.
+        exchange: where calls go; a private one by default.
+
+    Attributes:
+        calls: for each question, its calls in the order they were made.
+    """
+
+    def __init__(
+        self,
+        questions: Sequence[Question],
+        seed: int,
+        sampling: Mapping[Purpose, Sampling],
+        exchange: Exchange | None = None,
+    ) -> None:
+        self.questions = list(questions)
+        self.seed = seed
+        self.sampling = sampling
+        self.exchange = exchange or Exchange()
+        self.calls: list[list[Call]] = [[] for _ in self.questions]
+        self._depth = [0] * len(self.questions)
+
+    def stream(self, request: Request) -> int:
+        """The random stream of a call: (seed, question, agent instance, round, purpose, draw)."""
+        question = self.questions[request.question]
+        return randomness.stream(self.seed, question.task, question.id, request.agent.name, request.instance,
+                                 request.round, request.purpose, request.draw)
+
+    def ask(self, requests: Sequence[Request]) -> list[Reply]:
+        """Makes calls that do not wait for each other: one batch for each model. Replies come in order, those that
+        answer the question with ``answer`` filled."""
+        items = [
+            (r.agent.model, Chat(tuple(r.messages), self.stream(r)), self.sampling[r.purpose]) for r in requests
+        ]
+        served = self.exchange.serve(items)
+        for question in {r.question for r in requests}:
+            self._depth[question] += 1
+        replies = []
+        for request, (reply, shared) in zip(requests, served):
+            if request.purpose in ANSWERING:
+                reply = reply.with_answer(self.questions[request.question].reader)
+            self.calls[request.question].append(
+                Call(request.purpose, request.agent.name, self.questions[request.question].id, request.round,
+                     self._depth[request.question], replace(reply.usage, calls=1), shared, reply.finish_reason,
+                     reply.error)
+            )
+            replies.append(reply)
+        return replies

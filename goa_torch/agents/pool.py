@@ -1,0 +1,81 @@
+"""A pool: the agents a method may choose from, the meta-LLM, their prompts and how they decode."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Mapping, Sequence
+
+from ..errors import UserError, unknown
+from ..types import Purpose, Sampling
+from .base import Agent, LanguageModel
+from .prompts import PURPOSES, PromptSet
+
+
+@dataclass(slots=True, eq=False)
+class Pool:
+    """Agents to choose from.
+
+    Attributes:
+        agents: in the order they are listed; that order is their position where a topology has positions (a ring)
+            and matters nowhere else.
+        meta: the meta-LLM, which selects agents and writes syntheses; often one of the agents.
+        prompts: templates by purpose.
+        sampling: how replies are decoded, by purpose.
+        name: for tables.
+        variables: settings of the pool that templates may read.
+    """
+
+    agents: list[Agent]
+    meta: Agent
+    prompts: PromptSet
+    sampling: dict[Purpose, Sampling]
+    name: str = "pool"
+    variables: dict[str, object] = field(default_factory=dict)
+
+    def __init__(self, agents: Sequence[Agent], prompts: PromptSet, meta: Agent | str | None = None,
+                 sampling: Sampling | Mapping[Purpose, Sampling] = Sampling(), name: str = "pool",
+                 variables: Mapping[str, object] | None = None) -> None:
+        self.agents = list(agents)
+        if not self.agents:
+            raise UserError(f"pool {name!r} has no agents; list at least one")
+        names = [agent.name for agent in self.agents]
+        twice = sorted({n for n in names if names.count(n) > 1})
+        if twice:
+            raise UserError(f"pool {name!r} lists agent {twice[0]!r} twice; names must be unique")
+        if isinstance(meta, str) and meta not in names:
+            raise unknown("agent", meta, names, f"pool {name!r}, meta")
+        self.meta = self.agents[0] if meta is None else self[meta] if isinstance(meta, str) else meta
+        self.prompts = prompts
+        same = sampling if isinstance(sampling, Sampling) else None
+        self.sampling = {purpose: same or sampling[purpose] for purpose in PURPOSES}  # type: ignore[index]
+        self.name = name
+        self.variables = dict(variables or {})
+
+    def __len__(self) -> int:
+        return len(self.agents)
+
+    def __getitem__(self, name: str) -> Agent:
+        for agent in self.agents:
+            if agent.name == name:
+                return agent
+        raise unknown("agent", name, [a.name for a in self.agents], f"pool {self.name!r}")
+
+    @property
+    def canonical(self) -> list[int]:
+        """Positions of the agents sorted by name: the order in which cards are shown, whatever the listing."""
+        return sorted(range(len(self.agents)), key=lambda i: self.agents[i].name)
+
+    @property
+    def models(self) -> list[LanguageModel]:
+        """Every model once, the meta-LLM's included."""
+        return list({id(a.model): a.model for a in [*self.agents, self.meta]}.values())
+
+    def with_sampling(self, **changes: object) -> Pool:
+        """The same pool, decoding changed for every purpose (``temperature=0``, say)."""
+        changed = {purpose: replace(how, **changes) for purpose, how in self.sampling.items()}  # type: ignore[arg-type]
+        return Pool(self.agents, self.prompts, self.meta, changed, self.name, self.variables)
+
+    def check(self) -> None:
+        """Loads or reaches every model, so that what is wrong shows before the first call."""
+        for model in self.models:
+            model.check()
