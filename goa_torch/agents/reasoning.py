@@ -17,8 +17,8 @@ def split_reasoning(text: str, opened: bool = False) -> tuple[str, str]:
 
     A tag that is never closed swallows the rest: thinking that was cut off is not an answer, so ``visible`` holds only
     what came before it. A closing tag without an opening one closes a tag that the chat template opened: all before it
-    is reasoning. Inside an open tag, an opening tag of the same name nests; other tags are text. Several blocks of reasoning are
-    joined by an empty line.
+    is reasoning. Inside an open tag, an opening tag of the same name nests; other tags are text. Several blocks of
+    reasoning are joined by an empty line.
 
     Example:
         >>> split_reasoning("<think>2 + 2</think>It is 4.")
