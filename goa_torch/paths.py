@@ -1,0 +1,24 @@
+"""Where what is shipped lies."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+
+from .errors import UserError
+
+
+def models_folder() -> Path:
+    """The folder of pools, prompts, cards and weights that come with goa_torch.
+
+    It is ``models/`` inside the installed package, or beside it in a clone of the repository (used with
+    ``pip install -e .`` or straight from the folder).
+
+    Raises:
+        UserError: if the installation lacks it.
+    """
+    package = Path(str(resources.files(__package__)))
+    for folder in (package / "models", package.parent / "models"):
+        if (folder / "prompts").is_dir():
+            return folder
+    raise UserError(f"goa_torch in {package} has no models folder; install the package again")
