@@ -1,0 +1,261 @@
+"""Pools from YAML files: the shipped ones by name, anybody's by path."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Callable
+
+from ..config import Place, first_line, read_yaml, typed
+from ..errors import UserError, unknown
+from ..paths import models_folder
+from ..types import Card, Chat, Sampling
+from .base import Agent, LanguageModel
+from .pool import Pool
+from .prompts import PURPOSES, PromptSet
+
+#: Where each backend's constructor lies; loaded when a pool first uses it.
+BACKENDS = {
+    "hf": "goa_torch.agents.hf:HFModel",
+    "openai": "goa_torch.agents.openai:OpenAIModel",
+    "echo": "goa_torch.agents.pools:echo_model",
+}
+
+
+@dataclass
+class AgentConfig:
+    """An agent in a pool file.
+
+    Attributes:
+        name: unique within the pool.
+        model: label of an entry of ``models``.
+        system: its role, which templates show.
+        card: a mapping with the fields of :class:`goa_torch.types.Card`, or a path (relative to the pool file) to a
+            YAML file of them or to a Hugging Face README.
+    """
+
+    name: str
+    model: str
+    card: Any
+    system: str = ""
+
+
+@dataclass
+class SamplingConfig:
+    """How replies are decoded; ``by_purpose`` (select, answer, score, pass, readout) overrides the rest."""
+
+    temperature: float = 0.7
+    top_p: float = 1.0
+    max_new_tokens: int = 800
+    stop: list[str] = field(default_factory=list)
+    by_purpose: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class PoolConfig:
+    """A pool file.
+
+    Attributes:
+        agents: see :class:`AgentConfig`.
+        models: label -> ``backend`` (hf, openai or echo) and the arguments of its constructor. A model is built once
+            and shared by all agents that name it. Paths that begin with ``./`` or ``../`` are relative to the pool
+            file.
+        name: for tables; the file's name by default.
+        about: one line for ``goa pools``.
+        prompts: a shipped set of templates (default, chat, released) or a folder relative to the pool file.
+        meta: the meta-LLM: the name of an agent (the first by default), or an :class:`AgentConfig` of its own.
+        sampling: see :class:`SamplingConfig`.
+        variables: settings that templates may read as ``pool``.
+    """
+
+    agents: list[Any]
+    models: dict[str, Any]
+    name: str = ""
+    about: str = ""
+    prompts: str = "default"
+    meta: Any = None
+    sampling: Any = field(default_factory=dict)
+    variables: dict[str, Any] = field(default_factory=dict)
+
+
+def pool_names() -> list[str]:
+    """Names of the shipped pools."""
+    return sorted(path.stem for path in models_folder().glob("*.yaml"))
+
+
+def pool_path(name_or_path: str | Path) -> Path:
+    """The file of a shipped pool or of a user's.
+
+    Raises:
+        UserError: if there is none.
+    """
+    path = Path(name_or_path)
+    if path.suffix.lower() in (".yaml", ".yml") or len(path.parts) > 1:
+        if not path.is_file():
+            raise UserError(f"pool: no file {path}; name a YAML file or one of {', '.join(pool_names())}")
+        return path
+    shipped = models_folder() / f"{path}.yaml"
+    if not shipped.is_file():
+        raise unknown("pool", str(path), pool_names())
+    return shipped
+
+
+def read_pool(name_or_path: str | Path) -> PoolConfig:
+    """The configuration of a pool, checked key by key; builds and loads nothing."""
+    path = pool_path(name_or_path)
+    config = typed(PoolConfig, read_yaml(path), Place(path))
+    config.name = config.name or path.stem
+    return config
+
+
+def load_pool(name_or_path: str | Path) -> Pool:
+    """A pool by the name of a shipped one (see :func:`pool_names`) or the path of a YAML file (:class:`PoolConfig`).
+
+    Models are built, not loaded: weights come with :meth:`goa_torch.agents.pool.Pool.check` or the first call.
+
+    Raises:
+        UserError: for anything wrong in the file, with its place.
+    """
+    path = pool_path(name_or_path)
+    config = read_pool(path)
+    place = Place(path)
+    if not config.agents:
+        raise UserError(f"{place / 'agents'}: list at least one agent")
+    models = {label: _model(label, entry, place / "models" / label) for label, entry in config.models.items()}
+    agents = [_agent(entry, models, place / "agents" / number) for number, entry in enumerate(config.agents)]
+    meta = config.meta
+    if isinstance(meta, dict):
+        meta = _agent(meta, models, place / "meta")
+    elif meta is not None and meta not in [agent.name for agent in agents]:
+        raise unknown("agent", meta, [agent.name for agent in agents], str(place / "meta"))
+    try:
+        return Pool(agents, PromptSet(_prompts(config.prompts, place / "prompts")), meta,
+                    _sampling(config.sampling, place / "sampling"), config.name, config.variables)
+    except UserError as error:
+        raise error if str(path) in str(error) else UserError(f"{place}: {error}") from error
+
+
+def _model(label: str, entry: Any, place: Place) -> LanguageModel:
+    if not isinstance(entry, dict) or "backend" not in entry:
+        raise UserError(f"{place}: must be a mapping with 'backend' ({', '.join(BACKENDS)}) and its arguments")
+    arguments = dict(entry)
+    backend = arguments.pop("backend")
+    if backend not in BACKENDS:
+        raise unknown("backend", backend, BACKENDS, str(place / "backend"))
+    module, _, attribute = BACKENDS[backend].partition(":")
+    build: Callable[..., LanguageModel] = getattr(importlib.import_module(module), attribute)
+    accepted = inspect.signature(build).parameters
+    for key, value in arguments.items():
+        if key not in accepted:
+            raise unknown(f"argument of backend {backend!r}", key, accepted, str(place / key))
+        if isinstance(value, str) and value.startswith(("./", "../")):
+            arguments[key] = str(place.file.parent / value)
+    arguments.setdefault("name", label)
+    try:
+        inspect.signature(build).bind(**arguments)
+    except TypeError as error:
+        raise UserError(f"{place}: {error} (backend {backend!r})") from error
+    try:
+        return build(**arguments)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{place}: {first_line(error)}") from error
+
+
+def _agent(entry: Any, models: dict[str, LanguageModel], place: Place) -> Agent:
+    config = typed(AgentConfig, entry, place)
+    if config.model not in models:
+        raise unknown("model", config.model, models, str(place / "model"))
+    if not config.name.strip():
+        raise UserError(f"{place / 'name'}: must not be empty")
+    return Agent(config.name, models[config.model], _card(config.card, place / "card"), config.system.strip())
+
+
+@dataclass
+class _CardConfig:
+    domain: str
+    tasks: list[str] = field(default_factory=list)
+    size: str = ""
+    features: str = ""
+
+
+def _card(entry: Any, place: Place) -> Card:
+    if isinstance(entry, str):
+        path = place.file.parent / entry
+        if path.suffix.lower() == ".md":
+            from .cards import card_from_file
+
+            return card_from_file(path)
+        place, entry = Place(path), read_yaml(path)
+    config = typed(_CardConfig, entry, place)
+    return Card(config.domain, tuple(config.tasks), config.size, config.features)
+
+
+def _sampling(entry: Any, place: Place) -> dict[Any, Sampling]:
+    shared = typed(SamplingConfig, entry or {}, place)
+    for purpose in shared.by_purpose:
+        if purpose not in PURPOSES:
+            raise unknown("purpose", purpose, PURPOSES, str(place / "by_purpose" / purpose))
+    values = {key: value for key, value in vars(shared).items() if key != "by_purpose"}
+    decoding = {}
+    for purpose in PURPOSES:
+        own = shared.by_purpose.get(purpose) or {}
+        where = place / "by_purpose" / purpose if own else place
+        if not isinstance(own, dict) or "by_purpose" in own:
+            raise UserError(f"{where}: must be a mapping with some of {', '.join(values)}")
+        merged = typed(SamplingConfig, values | own, where)
+        try:
+            decoding[purpose] = Sampling(merged.temperature, merged.top_p, merged.max_new_tokens, tuple(merged.stop))
+        except ValueError as error:
+            raise UserError(f"{where}: {error}") from error
+    return decoding
+
+
+def _prompts(name: str, place: Place) -> Path:
+    shipped = models_folder() / "prompts"
+    for folder in (shipped / name, place.file.parent / name):
+        if folder.is_dir():
+            return folder
+    names = [folder.name for folder in shipped.iterdir() if folder.is_dir()]
+    raise unknown("set of prompts (nor is it a folder beside the pool file)", name, names, str(place))
+
+
+def echo_model(rules: list[dict[str, str]] | None = None, name: str = "echo",
+               context_length: int | None = None) -> LanguageModel:
+    r"""An :class:`~goa_torch.agents.echo.EchoModel` that follows ``rules``, as pool files write them.
+
+    Args:
+        rules: mappings of ``when``, a regular expression that must occur in the prompt, and ``say``, the reply, in
+            which ``\1`` is what the first group matched. The first rule that fits decides; if none does, the call
+            fails. Without rules the model repeats the last line of the prompt.
+        name: see EchoModel.
+        context_length: see EchoModel.
+    """
+    from .echo import EchoModel
+
+    if rules is None:
+        return EchoModel(name=name, context_length=context_length)
+    compiled = []
+    for number, rule in enumerate(rules):
+        if not isinstance(rule, dict) or set(rule) != {"when", "say"}:
+            raise UserError(f"rules[{number}] must be a mapping with 'when' and 'say', not {rule!r}")
+        try:
+            compiled.append((re.compile(str(rule["when"])), str(rule["say"])))
+        except re.error as error:
+            raise UserError(f"rules[{number}].when is not a regular expression: {error}") from error
+
+    def follow(chat: Chat) -> str | None:
+        text = chat.text
+        for pattern, say in compiled:
+            found = pattern.search(text)
+            if found:
+                return found.expand(say)
+        return None
+
+    model = EchoModel(follow, name, context_length)
+    digest = hashlib.blake2b(repr([(p.pattern, say) for p, say in compiled]).encode(), digest_size=8).hexdigest()
+    model.fingerprint = f"echo:{digest}"
+    return model
