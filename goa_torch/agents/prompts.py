@@ -38,7 +38,13 @@ class PromptSet:
     def __repr__(self) -> str:
         return f"PromptSet({self.folder.name})"
 
-    def render(self, purpose: Purpose, variables: Mapping[str, Any]) -> tuple[Message, ...]:
+    def sibling(self, name: str) -> PromptSet:
+        """The set ``name`` that lies beside this one."""
+        if not (self.folder.parent / name).is_dir():
+            raise UserError(f"prompts: no folder {name!r} beside {self.folder}; add one, or choose another mode")
+        return PromptSet(self.folder.parent / name)
+
+    def render(self, purpose: Purpose | str, variables: Mapping[str, Any]) -> tuple[Message, ...]:
         """The messages of a prompt. Values that are :class:`Span` (at any depth of lists and dicts) become spans."""
         spans: list[Span] = []
         marked = _mark(variables, spans)

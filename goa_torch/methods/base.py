@@ -1,0 +1,110 @@
+"""The five slots, and the one loop that runs them."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, Sequence
+
+from torch import nn
+
+from ..agents.base import GENERATE
+from ..agents.calls import Exchange, Recorder
+from ..errors import UserError
+from ..nn.agent_conv import AgentConv, first_answers
+from ..topology.stopping import FixedRounds
+from ..types import Question, Result
+
+if TYPE_CHECKING:
+    from ..agents.pool import Pool
+    from ..agents.prompts import PromptSet
+    from ..state import State
+    from ..types import Topology
+
+
+class Method(nn.Module):
+    """A way to answer questions with a graph of agents: select, connect, pass, stop, read out.
+
+    Args:
+        pool: the agents.
+        select: ``(questions, pool, recorder) -> State``: who takes part.
+        readout: ``(state) -> replies``: what the answer is.
+        connect: ``(state, round) -> Topology | None``: who hears whom; ``None`` ends the run. Without it nobody talks.
+        passing: ``(state, topology) -> replies``: what an agent does with what it hears.
+        stop: ``(state, round) -> [B] bool``: which questions are finished before that round.
+        answer_prompts: other templates for the first answers than the pool's.
+
+    A method is callable: ``results = method(questions, seed=0)``. It keeps nothing of a run.
+    """
+
+    #: What agents must be able to do.
+    needs: tuple[str, ...] = (GENERATE,)
+
+    def __init__(self, pool: Pool, select: nn.Module, readout: nn.Module, connect: nn.Module | None = None,
+                 passing: nn.Module | None = None, stop: nn.Module | None = None,
+                 answer_prompts: PromptSet | None = None) -> None:
+        super().__init__()
+        self.pool = pool
+        self.select = select
+        self.connect = connect
+        self.passing = passing or AgentConv()
+        self.stop = stop or FixedRounds(None if connect is not None else 0)
+        self.readout = readout
+        self.answer_prompts = answer_prompts
+        for model in pool.models:
+            for capability in self.needs:
+                model.need(capability, type(self).__name__)
+
+    def forward(self, questions: Sequence[Question], seed: int = 0, exchange: Exchange | None = None) -> list[Result]:
+        """Answers ``questions``.
+
+        Args:
+            questions: the batch; each becomes one graph.
+            seed: names the random streams of decoding and ties.
+            exchange: merges and shares calls with other runs.
+        """
+        for question in questions:
+            if not question.text.strip():
+                raise UserError(f"question {question.id!r} is empty; give it a text")
+        if not questions:
+            return []
+        recorder = Recorder(questions, seed, self.pool.sampling, exchange)
+        state = self.select(questions, self.pool, recorder)
+        self.answer(state)
+        while self.connect is not None:
+            state.round += 1
+            state.done = state.done | self.stop(state, state.round)
+            if bool(state.done.all()):
+                break
+            topology = self.connect(state, state.round)
+            if topology is None:
+                break
+            self.talk(state, topology)
+        replies = self.readout(state)
+        return [Result(question, reply.answer, reply, calls, trace)
+                for question, reply, calls, trace in zip(questions, replies, recorder.calls, state.traces)]
+
+    def answer(self, state: State) -> None:
+        """Round 0: independent answers."""
+        first_answers(state, self.answer_prompts)
+
+    def talk(self, state: State, topology: Topology) -> None:
+        """One round of message passing."""
+        self.passing(state, topology)
+
+    @classmethod
+    def parameters_of(cls) -> dict[str, Any]:
+        """Settings of the method and their defaults, in the order of the constructor."""
+        signature = inspect.signature(cls.__init__)
+        return {name: p.default for name, p in signature.parameters.items() if name not in ("self", "pool")}
+
+
+def check_choice(method: str, name: str, value: Any, allowed: Sequence[Any]) -> None:
+    """Raises :class:`UserError` unless a setting has one of the values it may have."""
+    if value not in allowed:
+        raise UserError(f"{method}: {name} = {value!r}; choose one of {', '.join(map(repr, allowed))}")
+
+
+def check_count(method: str, name: str, value: Any, least: int = 1) -> None:
+    """Raises :class:`UserError` unless a setting is a whole number of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise UserError(f"{method}: {name} must be a whole number of at least {least}, not {value!r}")

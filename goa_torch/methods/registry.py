@@ -1,0 +1,69 @@
+"""Methods by name, without loading torch: where each lives and what it is in a line."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ..errors import UserError, unknown
+
+if TYPE_CHECKING:
+    from ..agents.pool import Pool
+    from .base import Method
+
+_METHODS: dict[str, tuple[str, str]] = {}
+
+
+def register(name: str, target: str, summary: str) -> None:
+    """Makes ``target`` (``module:Class``, a :class:`Method`) known as ``name``. A name is taken once."""
+    if name in _METHODS and _METHODS[name][0] != target:
+        raise UserError(f"method {name!r} is taken by {_METHODS[name][0]}; choose another name for {target}")
+    _METHODS[name] = (target, summary)
+
+
+register("single", "goa_torch.methods.single:Single", "one agent, one answer")
+register("routed_single", "goa_torch.methods.single:RoutedSingle", "the meta-LLM picks one agent, which answers")
+register("iterate", "goa_torch.methods.iterate:Iterate", "one agent rereads its own reply, as many calls as a graph")
+register("vote", "goa_torch.methods.vote:Vote", "first answers of several agents, majority")
+register("self_consistency", "goa_torch.methods.vote:SelfConsistency", "n samples of one agent, majority")
+register("moa", "goa_torch.methods.moa:MoA", "Mixture-of-Agents: layers that read all replies, then a synthesis")
+register("goa", "goa_torch.methods.goa:GoA", "Graph-of-Agents: select, score, source to target and back, read out")
+
+
+def method_names() -> list[str]:
+    """Every method's name."""
+    return sorted(_METHODS)
+
+
+def describe_method(name: str) -> str:
+    """A line on what the method is."""
+    return _entry(name)[1]
+
+
+def method_class(name: str) -> type[Method]:
+    """The class of a method; loads torch."""
+    module, _, attribute = _entry(name)[0].partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def build_method(name: str, pool: Pool, **settings: Any) -> Method:
+    """The method ``name`` over ``pool``.
+
+    Raises:
+        UserError: unknown name or setting, or a setting that does not go with the pool.
+    """
+    cls = method_class(name)
+    known = cls.parameters_of()
+    for setting in settings:
+        if setting not in known:
+            raise unknown("setting", setting, known, f"method {name!r}")
+    method = cls(pool, **settings)
+    method.name = name
+    method.config = {**known, **settings}
+    return method
+
+
+def _entry(name: str) -> tuple[str, str]:
+    if name not in _METHODS:
+        raise unknown("method", name, _METHODS)
+    return _METHODS[name]

@@ -1,0 +1,36 @@
+"""One agent, one answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..nn.readout import LastReadout
+from ..nn.selection import Copies, TopK
+from .base import Method
+
+if TYPE_CHECKING:
+    from ..agents.pool import Pool
+
+
+class Single(Method):
+    """One agent answers: select one, connect nobody, read its reply. 1 call.
+
+    Args:
+        agent: its name; the meta-LLM by default. ``best`` is filled in by a benchmark, on validation questions.
+    """
+
+    def __init__(self, pool: Pool, agent: str | None = None) -> None:
+        super().__init__(pool, Copies(agent, 1), LastReadout())
+        if agent is not None:
+            pool[agent]  # a name the pool does not know is an error now, not at the first question
+
+
+class RoutedSingle(Method):
+    """The meta-LLM picks one agent, which answers: Graph-of-Agents with k = 1 (arXiv 2604.17148). 2 calls.
+
+    Args:
+        tries: calls to the meta-LLM at most until its choice can be read.
+    """
+
+    def __init__(self, pool: Pool, tries: int = 1) -> None:
+        super().__init__(pool, TopK(1, tries), LastReadout())

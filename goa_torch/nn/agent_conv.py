@@ -1,0 +1,111 @@
+"""Talking as a PyG layer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from torch import Tensor
+
+from .edges import check_topology
+from ..types import Reply, Topology
+from .inbox import Inbox, RankedMessagePassing
+from .speaking import Receiver, Weighting, speak
+
+if TYPE_CHECKING:
+    from ..agents.prompts import PromptSet
+    from ..state import State
+
+Own = Literal["latest", "initial", "none"]
+
+
+class AgentConv(RankedMessagePassing):
+    r"""The message passing layer of an agent graph (Graph-of-Agents, arXiv 2604.17148),
+
+    .. math:: R'_j = v_j \left( Q, R_j, \bigoplus_{i \in \mathcal{N}(j)} w_{ij} R_i \right),
+
+    where agent :math:`v_j` is a language model that reads the question Q, its own reply and its neighbours' replies,
+    loudest first, and answers again. The round is synchronous: all receivers read ``state.replies`` as they were
+    before the call. Who hears nothing is not called and keeps its reply; so does who fails (the failure is recorded);
+    who failed before is not heard. Weight 1 on all of a receiver's edges is plain concatenation, 0 a missing edge.
+
+    Args:
+        weighting: how a weight reaches the receiver: ``words`` (high, moderate, low relevance), ``numbers``,
+            ``order`` (loudest first, nothing said) or ``none`` (order of names).
+        own: which own reply the receiver sees beside the messages (the paper does not say): its ``latest``, its
+            ``initial`` one or ``none``. A self loop shows it among the messages instead; if it is the only message, as
+            its own.
+        label_ones: say the relevance even where all weights are 1 (the released code does).
+
+    Shapes:
+        - **state**: :class:`~goa_torch.state.State` with n nodes
+        - **topology**: ``edge_index`` [2, E], ``edge_weight`` [E]
+        - **output**: n replies, also written to ``state.replies``
+    """
+
+    def __init__(self, weighting: Weighting = "words", own: Own = "latest", label_ones: bool = False) -> None:
+        super().__init__()
+        self.weighting = weighting
+        self.own = own
+        self.label_ones = label_ones
+
+    def forward(self, state: State, topology: Topology, own: Own | None = None,
+                prompts: PromptSet | None = None) -> list[Reply]:
+        check_topology(topology, state.batch)
+        heard = _audible(state, topology)
+        inboxes = self.inbox(heard, state.order)
+        replies = self.answer(state, inboxes, topology.active, own or self.own, prompts)
+        state.replies = replies
+        return replies
+
+    def answer(self, state: State, inboxes: Inbox, active: Tensor | None, own: Own,
+               prompts: PromptSet | None) -> list[Reply]:
+        """The agents' forward pass: new replies of all who heard something, old ones of the rest."""
+        receivers = []
+        for node, heard in enumerate(inboxes):
+            if not heard or (active is not None and not bool(active[node])):
+                continue
+            senders = [sender for sender, _ in heard]
+            alone = senders == [node]  # rereads itself: its own reply, not a neighbour's
+            shows_own = own != "none" and (alone or node not in senders)
+            receivers.append(Receiver(
+                state.agent_of(node), int(state.batch[node]), [] if alone else heard, node if shows_own else None,
+                state.initial[node] if own == "initial" else None, node, int(state.instance[node]),
+            ))
+        said = speak(state, receivers, "pass", self.weighting, self.label_ones, prompts)
+        replies = list(state.replies)
+        edges: dict[int, list] = {}
+        cut: dict[int, list] = {}
+        for receiver, reply in zip(receivers, said):
+            if not reply.failed:
+                replies[receiver.node] = reply
+            here = state.local(receiver.node)
+            pairs = inboxes[receiver.node]
+            edges.setdefault(receiver.question, []).extend(
+                [state.local(sender), here, weight] for sender, weight in pairs if sender not in receiver.cut)
+            cut.setdefault(receiver.question, []).extend([state.local(sender), here] for sender in receiver.cut)
+        state.log_replies("pass", [r.node for r in receivers], said, edges=edges, cut=cut)
+        return replies
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(weighting={self.weighting!r}, own={self.own!r})"
+
+
+def _audible(state: State, topology: Topology) -> Topology:
+    """Edges of questions that go on, from senders that have something to say."""
+    sender = topology.edge_index[0]
+    silent = [node for node, reply in enumerate(state.replies) if reply.failed]
+    present = ~state.done[state.batch[sender]]
+    if silent:
+        speaks = state.kept.new_ones(state.num_nodes)
+        speaks[silent] = False
+        present &= speaks[sender]
+    return Topology(topology.edge_index[:, present], topology.edge_weight[present], topology.active, topology.log_prob)
+
+
+def first_answers(state: State, prompts: PromptSet | None = None) -> None:
+    """Round 0: every node answers on its own."""
+    receivers = [Receiver(state.agent_of(node), int(state.batch[node]), node=node, instance=int(state.instance[node]))
+                 for node in range(state.num_nodes)]
+    replies = speak(state, receivers, "answer", prompts=prompts)
+    state.replies, state.initial = replies, list(replies)
+    state.log_replies("answer", range(state.num_nodes), replies)

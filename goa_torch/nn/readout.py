@@ -1,0 +1,217 @@
+"""Deciding: message passing from a question's agents to its one readout node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from .. import randomness
+from ..types import Question, Reply, Topology
+from .inbox import Inbox, RankedMessagePassing
+from .speaking import Receiver, Weighting, speak
+
+if TYPE_CHECKING:
+    from ..agents.prompts import PromptSet
+    from ..state import State
+
+#: Smaller wins among nodes of equal weight.
+TieBreak = Callable[["State", int], object]
+
+
+class Readout(RankedMessagePassing):
+    r"""Base of readouts: one reply for each question from the replies of its agents.
+
+    The graph is bipartite, :math:`\mathcal{N}(q)` the surviving nodes of question q, ``edge_weight`` their relevance.
+    If nobody survived pruning, the initial answers are synthesised whatever the readout (one meta-LLM call); if one
+    did, its reply is the answer.
+    """
+
+    by = "readout"
+
+    def forward(self, state: State) -> list[Reply]:
+        """One reply a question, in order."""
+        inboxes = self.inbox(self.topology(state), state.order, state.num_graphs)
+        replies: list[Reply | None] = [None] * state.num_graphs
+        nobody = [q for q in range(state.num_graphs) if not bool(state.kept[state.batch == q].any())]
+        rescue = MeanReadout()
+        for question, reply in zip(nobody, rescue.synthesise(state, nobody, rescue.everybody(state, nobody), True)):
+            replies[question] = reply
+        rest = [q for q in range(state.num_graphs) if q not in set(nobody)]
+        for question, reply in zip(rest, self.decide(state, rest, inboxes)):
+            replies[question] = reply
+        return replies  # type: ignore[return-value]
+
+    def topology(self, state: State) -> Topology:
+        """Edges from survivors that have something to say to their question's readout node; weight S times the number
+        of survivors over the sum of S (1 where relevance is equal or was never scored)."""
+        speaks = torch.tensor([not reply.failed for reply in state.replies], dtype=torch.bool) & state.kept
+        nodes = speaks.nonzero().flatten()
+        question = state.batch[nodes]
+        weight = torch.ones(nodes.numel())
+        if state.relevance is not None:
+            relevance = state.relevance[nodes]
+            total = relevance.new_zeros(state.num_graphs).index_add(0, question, relevance)[question]
+            count = torch.bincount(question, minlength=state.num_graphs)[question]
+            weight = torch.where(total > 0, relevance * count / total.clamp_min(1e-30), torch.ones_like(relevance))
+        return Topology(torch.stack([nodes, question]), weight)
+
+    def decide(self, state: State, questions: Sequence[int], inboxes: Inbox) -> list[Reply]:
+        """The replies of ``questions``, each with at least one survivor."""
+        raise TypeError(f"{type(self).__name__} does not say how it decides: override decide()")
+
+    def take(self, state: State, question: int, inbox: list, reply: Reply) -> Reply:
+        """Logs that ``reply`` of a node is the answer."""
+        state.log(question, "readout", by=self.by, edges=[[state.local(v), w] for v, w in inbox], text=reply.text,
+                  answer=reply.answer, cut=[])
+        return reply
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class MaxReadout(Readout):
+    """The reply of the neighbour of largest weight: the top source.
+
+    Args:
+        tie_break: orders nodes of equal weight; by default the order of names.
+    """
+
+    by = "max"
+
+    def __init__(self, tie_break: TieBreak | None = None) -> None:
+        super().__init__()
+        self.tie_break = tie_break
+
+    def decide(self, state: State, questions: Sequence[int], inboxes: Inbox) -> list[Reply]:
+        replies = []
+        for question in questions:
+            inbox = inboxes[question]
+            if not inbox:
+                replies.append(self.take(state, question, [], Reply.failure("no survivor said anything")))
+                continue
+            best = [node for node, weight in inbox if weight == inbox[0][1]]
+            top = min(best, key=lambda v: self.tie_break(state, v)) if self.tie_break else best[0]
+            replies.append(self.take(state, question, [(top, inbox[0][1])], state.replies[top]))
+        return replies
+
+
+class MeanReadout(Readout):
+    """The meta-LLM's synthesis of all survivors' replies with their relevance: an AgentConv whose receiver is the
+    meta-LLM. A lone survivor's reply is the answer, without a call.
+
+    Args:
+        weighting: how relevance reaches the meta-LLM.
+        always: synthesise even a lone reply (an aggregator, as in Mixture-of-Agents).
+    """
+
+    by = "mean"
+
+    def __init__(self, weighting: Weighting = "words", always: bool = False, label_ones: bool = False,
+                 prompts: PromptSet | None = None) -> None:
+        super().__init__()
+        self.weighting = weighting
+        self.always = always
+        self.label_ones = label_ones
+        self.prompts = prompts
+
+    def decide(self, state: State, questions: Sequence[int], inboxes: Inbox) -> list[Reply]:
+        lone = {} if self.always else {q: inboxes[q][0][0] for q in questions if len(inboxes[q]) == 1}
+        many = [q for q in questions if q not in lone]
+        written = dict(zip(many, self.synthesise(state, many, [inboxes[q] for q in many])))
+        return [self.take(state, q, inboxes[q], state.replies[lone[q]]) if q in lone else written[q]
+                for q in questions]
+
+    def everybody(self, state: State, questions: Sequence[int]) -> Inbox:
+        """All nodes with an initial answer, weight 1, in the order of names."""
+        order = state.order
+        return [sorted(((v, 1.0) for v in state.nodes_of(q) if not state.initial[v].failed),
+                       key=lambda item: int(order[item[0]])) for q in questions]
+
+    def synthesise(self, state: State, questions: Sequence[int], inboxes: Inbox, initial: bool = False) -> list[Reply]:
+        """One call to the meta-LLM for each question that has something to read; reads initial answers if told to."""
+        latest = state.replies
+        if initial:
+            state.replies = state.initial
+        asked = [number for number, inbox in enumerate(inboxes) if inbox]
+        receivers = [Receiver(state.pool.meta, questions[number], list(inboxes[number])) for number in asked]
+        said = speak(state, receivers, "readout", self.weighting, self.label_ones, self.prompts)
+        state.replies = latest
+        replies = [Reply.failure("no agent said anything to read out")] * len(questions)
+        for number, receiver, reply in zip(asked, receivers, said):
+            replies[number] = reply
+        cut = {receiver.question: receiver.cut for receiver in receivers}
+        for question, inbox, reply in zip(questions, inboxes, replies):
+            gone = cut.get(question, [])
+            state.log(question, "readout", by="mean", cut=[state.local(v) for v in gone],
+                      edges=[[state.local(v), w] for v, w in inbox if v not in gone], text=reply.text,
+                      answer=reply.answer, initial=initial)
+        return replies
+
+
+def tally(answers: Sequence[str], weights: Sequence[float], question: Question) -> list[tuple[str, float, list[int]]]:
+    """Distinct answers (equal for the question's reader), each with its summed weight and the places that hold it."""
+    groups: list[tuple[str, float, list[int]]] = []
+    for place, (answer, weight) in enumerate(zip(answers, weights)):
+        for number, (other, total, places) in enumerate(groups):
+            if other == answer or question.reader.equal(other, answer):
+                groups[number] = (other, total + weight, [*places, place])
+                break
+        else:
+            groups.append((answer, weight, [place]))
+    return groups
+
+
+class VoteReadout(Readout):
+    """The answer with the largest summed weight. Unparsed, unfinished and failed replies abstain; a tie is drawn from
+    the stream (seed, question, answer), so that it depends neither on the listing nor on luck.
+
+    Args:
+        weighted: add relevance instead of counting heads.
+    """
+
+    by = "vote"
+
+    def __init__(self, weighted: bool = False) -> None:
+        super().__init__()
+        self.weighted = weighted
+
+    def decide(self, state: State, questions: Sequence[int], inboxes: Inbox) -> list[Reply]:
+        replies = []
+        for question in questions:
+            voters = [(v, w if self.weighted else 1.0) for v, w in inboxes[question]
+                      if state.replies[v].answer is not None]
+            if not voters:
+                replies.append(self.take(state, question, inboxes[question], Reply("", "stop")))
+                continue
+            asked = state.questions[question]
+            groups = tally([state.replies[v].answer for v, _ in voters], [w for _, w in voters], asked)
+            most = max(total for _, total, _ in groups)
+            tied = [group for group in groups if group[1] >= most * (1 - 1e-9)]
+            _, _, places = min(tied, key=lambda group: randomness.stream(
+                state.recorder.seed, asked.task, asked.id, "tie", min(state.replies[voters[p][0]].answer
+                                                                      for p in group[2])))
+            replies.append(self.take(state, question, voters, state.replies[voters[places[0]][0]]))
+        return replies
+
+
+class LastReadout(Readout):
+    """The reply of a question's last node (by order): the only one, for methods of one agent."""
+
+    by = "last"
+
+    def decide(self, state: State, questions: Sequence[int], inboxes: Inbox) -> list[Reply]:
+        order = state.order
+        replies = []
+        for question in questions:
+            node = max(state.nodes_of(question), key=lambda v: int(order[v]))
+            replies.append(self.take(state, question, [(node, 1.0)], state.replies[node]))
+        return replies
+
+
+def domain_rank(state: State, node: int) -> int:
+    """The released code's order among equally relevant sources: general, code, math, then the rest."""
+    ranked: Tensor | list[str] = ["general", "code", "math"]
+    domain = state.agent_of(node).card.domain
+    return ranked.index(domain) if domain in ranked else len(ranked)

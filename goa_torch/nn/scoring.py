@@ -1,0 +1,121 @@
+"""Replies score each other: the relevance of Graph-of-Agents."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import Tensor
+from torch_geometric.utils import scatter
+
+from .edges import complete_edges, plain
+from .inbox import RankedMessagePassing
+from .reading import read_scores
+from .speaking import Receiver, speak
+
+if TYPE_CHECKING:
+    from ..agents.prompts import PromptSet
+    from ..state import State
+
+Mode = Literal["paper", "released"]
+
+
+def relevance_from_scores(judge: Tensor, judged: Tensor, score: Tensor, batch: Tensor, mode: Mode = "paper") -> Tensor:
+    r"""S from scores on edges,
+
+    .. math:: S_j = \sum_{i \ne j} \mathrm{score}_{i \to j}
+
+    over the judges that parsed (``paper``: raw), or their average, normalised to sum 1 in each question
+    (``released``). Differentiable in ``score``; a node that nobody scored has 0.
+
+    Args:
+        judge, judged: [E] ends of each score.
+        score: [E] >= 0; a judge's scores sum to 1.
+        batch: [n] question of each node.
+    """
+    n = batch.numel()
+    if mode == "paper":
+        return scatter(score, judged, dim=0, dim_size=n, reduce="sum")
+    mean = scatter(score, judged, dim=0, dim_size=n, reduce="mean")
+    total = scatter(mean, batch, dim=0, reduce="sum")[batch] if n else mean
+    return torch.where(total > 0, mean / torch.where(total > 0, total, torch.ones_like(total)), torch.zeros_like(mean))
+
+
+class Scoring(RankedMessagePassing):
+    """Every node judges the replies of all others of its question (never its own); S, then pruning.
+
+    Judges see the others' replies in the order of names. A judge whose numbers cannot be read is asked again up to
+    ``tries`` times, then left out and counted. Fills ``state.relevance`` and ``state.kept``.
+
+    Args:
+        tau: relevance below which a node is dropped; ``paper`` drops S < tau, ``released`` keeps S > tau.
+        mode: how numbers are read, added up and pruned.
+        tries: calls to a judge at most.
+    """
+
+    def __init__(self, tau: float = 0.05, mode: Mode = "paper", tries: int = 1) -> None:
+        super().__init__()
+        self.tau = tau
+        self.mode = mode
+        self.tries = tries
+
+    def forward(self, state: State, prompts: PromptSet | None = None) -> Tensor:
+        """S [n], after one batched call to all judges (and one for each further try)."""
+        edge_index = complete_edges(state.batch)
+        candidates = torch.tensor([not reply.failed for reply in state.replies], dtype=torch.bool)
+        edge_index = edge_index[:, candidates[edge_index[0]]]  # who said nothing is not judged
+        inboxes = self.inbox(plain(edge_index), state.order)
+        scores = self.judge(state, inboxes, prompts)
+        judge, judged, values = _edges(inboxes, scores)
+        state.relevance = relevance_from_scores(judge, judged, values, state.batch, self.mode)
+        alone = torch.bincount(state.batch, minlength=state.num_graphs)[state.batch] == 1
+        state.relevance = torch.where(alone & candidates, torch.ones_like(state.relevance), state.relevance)
+        survives = state.relevance > self.tau if self.mode == "released" else state.relevance >= self.tau
+        state.kept = survives & candidates & (state.relevance > 0)
+        self._log(state, inboxes, scores)
+        return state.relevance
+
+    def judge(self, state: State, inboxes: list, prompts: PromptSet | None) -> list[list[float] | None]:
+        """Each node's scores of the senders in its inbox, ``None`` if they could not be read."""
+        scores: list[list[float] | None] = [None] * len(inboxes)
+        waiting = [node for node, heard in enumerate(inboxes) if heard]
+        for draw in range(self.tries):
+            receivers = [Receiver(state.agent_of(node), int(state.batch[node]), list(inboxes[node]), None, None, node,
+                                  int(state.instance[node])) for node in waiting]
+            extra = [{"n": len(receiver.heard)} for receiver in receivers]
+            replies = speak(state, receivers, "score", "none", prompts=prompts, draw=draw, extra=extra)
+            again = []
+            for receiver, reply in zip(receivers, replies):
+                whole = not receiver.cut and not reply.failed  # a judge that did not see all cannot rank all
+                read = read_scores(reply.text, len(receiver.heard), self.mode == "released") if whole else None
+                scores[receiver.node] = read
+                if read is None:
+                    again.append(receiver.node)
+            waiting = again
+            if not waiting:
+                break
+        return scores
+
+    def _log(self, state: State, inboxes: list, scores: list) -> None:
+        for question in range(state.num_graphs):
+            nodes = state.nodes_of(question)
+            matrix: list[list[float | None]] = [[None] * len(nodes) for _ in nodes]
+            unparsed = 0
+            for node in nodes:
+                given = scores[node]
+                unparsed += bool(inboxes[node]) and given is None
+                for (sender, _), value in zip(inboxes[node], given or []):
+                    matrix[state.local(node)][state.local(sender)] = value
+            state.log(question, "score", matrix=matrix, relevance=[float(state.relevance[node]) for node in nodes],
+                      kept=[bool(state.kept[node]) for node in nodes], unparsed=unparsed)
+
+    def __repr__(self) -> str:
+        return f"Scoring(tau={self.tau}, mode={self.mode!r}, tries={self.tries})"
+
+
+def _edges(inboxes: list, scores: list) -> tuple[Tensor, Tensor, Tensor]:
+    triples = [(node, sender, value) for node, given in enumerate(scores) if given is not None
+               for (sender, _), value in zip(inboxes[node], given)]
+    judge = torch.tensor([t[0] for t in triples], dtype=torch.long)
+    judged = torch.tensor([t[1] for t in triples], dtype=torch.long)
+    return judge, judged, torch.tensor([t[2] for t in triples], dtype=torch.float32)
