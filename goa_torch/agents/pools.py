@@ -6,9 +6,10 @@ import hashlib
 import importlib
 import inspect
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 from ..config import Place, first_line, read_yaml, typed
 from ..errors import UserError, unknown
@@ -60,13 +61,13 @@ class PoolConfig:
     """A pool file.
 
     Attributes:
-        agents: see :class:`AgentConfig`.
+        agents: in order, at least one; see :class:`AgentConfig`.
         models: label -> ``backend`` (hf, openai or echo) and the arguments of its constructor. A model is built once
             and shared by all agents that name it. Paths that begin with ``./`` or ``../`` are relative to the pool
             file.
         name: for tables; the file's name by default.
         about: one line for ``goa pools``.
-        prompts: a shipped set of templates (default, chat, released) or a folder relative to the pool file.
+        prompts: a shipped set of templates (default or chat) or a folder relative to the pool file.
         meta: the meta-LLM: the name of an agent (the first by default), or an :class:`AgentConfig` of its own.
         sampling: see :class:`SamplingConfig`.
         variables: settings that templates may read as ``pool``.
@@ -107,8 +108,26 @@ def pool_path(name_or_path: str | Path) -> Path:
 def read_pool(name_or_path: str | Path) -> PoolConfig:
     """The configuration of a pool, checked key by key; builds and loads nothing."""
     path = pool_path(name_or_path)
-    config = typed(PoolConfig, read_yaml(path), Place(path))
+    place = Place(path)
+    config = typed(PoolConfig, read_yaml(path), place)
     config.name = config.name or path.stem
+    if not config.agents:
+        raise UserError(f"{place / 'agents'}: list at least one agent")
+    config.agents = [typed(AgentConfig, entry, place / "agents" / i) for i, entry in enumerate(config.agents)]
+    if isinstance(config.meta, dict):
+        config.meta = typed(AgentConfig, config.meta, place / "meta")
+    for agent, where in [(agent, place / "agents" / i) for i, agent in enumerate(config.agents)] + (
+            [(config.meta, place / "meta")] if isinstance(config.meta, AgentConfig) else []):
+        if not agent.name.strip():
+            raise UserError(f"{where / 'name'}: must not be empty")
+        if agent.model not in config.models:
+            raise unknown("model", agent.model, config.models, str(where / "model"))
+    for label, entry in config.models.items():
+        if not isinstance(entry, dict) or "backend" not in entry:
+            raise UserError(f"{place / 'models' / label}: must be a mapping with 'backend' ({', '.join(BACKENDS)}) "
+                            "and its arguments")
+        if entry["backend"] not in BACKENDS:
+            raise unknown("backend", entry["backend"], BACKENDS, str(place / "models" / label / "backend"))
     return config
 
 
@@ -123,12 +142,10 @@ def load_pool(name_or_path: str | Path) -> Pool:
     path = pool_path(name_or_path)
     config = read_pool(path)
     place = Place(path)
-    if not config.agents:
-        raise UserError(f"{place / 'agents'}: list at least one agent")
     models = {label: _model(label, entry, place / "models" / label) for label, entry in config.models.items()}
     agents = [_agent(entry, models, place / "agents" / number) for number, entry in enumerate(config.agents)]
     meta = config.meta
-    if isinstance(meta, dict):
+    if isinstance(meta, AgentConfig):
         meta = _agent(meta, models, place / "meta")
     elif meta is not None and meta not in [agent.name for agent in agents]:
         raise unknown("agent", meta, [agent.name for agent in agents], str(place / "meta"))
@@ -139,13 +156,9 @@ def load_pool(name_or_path: str | Path) -> Pool:
         raise error if str(path) in str(error) else UserError(f"{place}: {error}") from error
 
 
-def _model(label: str, entry: Any, place: Place) -> LanguageModel:
-    if not isinstance(entry, dict) or "backend" not in entry:
-        raise UserError(f"{place}: must be a mapping with 'backend' ({', '.join(BACKENDS)}) and its arguments")
+def _model(label: str, entry: dict[str, Any], place: Place) -> LanguageModel:
     arguments = dict(entry)
     backend = arguments.pop("backend")
-    if backend not in BACKENDS:
-        raise unknown("backend", backend, BACKENDS, str(place / "backend"))
     module, _, attribute = BACKENDS[backend].partition(":")
     build: Callable[..., LanguageModel] = getattr(importlib.import_module(module), attribute)
     accepted = inspect.signature(build).parameters
@@ -165,12 +178,7 @@ def _model(label: str, entry: Any, place: Place) -> LanguageModel:
         raise UserError(f"{place}: {first_line(error)}") from error
 
 
-def _agent(entry: Any, models: dict[str, LanguageModel], place: Place) -> Agent:
-    config = typed(AgentConfig, entry, place)
-    if config.model not in models:
-        raise unknown("model", config.model, models, str(place / "model"))
-    if not config.name.strip():
-        raise UserError(f"{place / 'name'}: must not be empty")
+def _agent(config: AgentConfig, models: dict[str, LanguageModel], place: Place) -> Agent:
     return Agent(config.name, models[config.model], _card(config.card, place / "card"), config.system.strip())
 
 
@@ -216,11 +224,14 @@ def _sampling(entry: Any, place: Place) -> dict[Any, Sampling]:
 
 def _prompts(name: str, place: Place) -> Path:
     shipped = models_folder() / "prompts"
-    for folder in (shipped / name, place.file.parent / name):
-        if folder.is_dir():
-            return folder
-    names = [folder.name for folder in shipped.iterdir() if folder.is_dir()]
-    raise unknown("set of prompts (nor is it a folder beside the pool file)", name, names, str(place))
+    folder = next((f for f in (shipped / name, place.file.parent / name) if f.is_dir()), None)
+    if folder is None:
+        names = [folder.name for folder in shipped.iterdir() if (folder / "select.jinja").is_file()]
+        raise unknown("set of prompts (nor is it a folder beside the pool file)", name, names, str(place))
+    missing = [purpose for purpose in PURPOSES if not (folder / f"{purpose}.jinja").is_file()]
+    if missing:
+        raise UserError(f"{place}: {folder} lacks {', '.join(f'{purpose}.jinja' for purpose in missing)}")
+    return folder
 
 
 def echo_model(rules: list[dict[str, str]] | None = None, name: str = "echo",

@@ -1,0 +1,1 @@
+"""The subcommands of ``goa``, one module each."""
