@@ -22,8 +22,9 @@ _BEFORE = re.compile(
     re.IGNORECASE | re.VERBOSE)
 #: What follows a statement: its line or bracket ends, or a reason is given. Never a unit.
 _AFTER = re.compile(
-    rf"""[ \t]* (?: $ | [\n,)\]}}.;:(] | [-\u2013\u2014][ ] | \b(?:because|since|as|for|respectively|points?)\b
-                  | \b{_JUDGED}[ \t]*[_\#]?[ \t]*\d )""",
+    rf"""[ \t]* (?: [.;:(] | [-\u2013\u2014][ ]
+                  | ,? [ \t]* (?: $ | [\n)\]}}] | \b(?:because|since|as|for|respectively|points?)\b
+                                | \b{_JUDGED}[ \t]*[_\#(\[]?[ \t]*\w\b | \d{{1,4}}[ \t]*[:=] ) )""",
     re.IGNORECASE | re.VERBOSE)
 _MARKS = re.compile(r"[*`$\"']|\\[\[\]()]|\\boxed(?=\{)")
 #: "Response 2 (law): 0.3", "score_2 = 0.3", and bare labels at the start of an item: "2: 0.3".
@@ -98,7 +99,7 @@ def read_indices(text: str, n_agents: int, k: int) -> list[int] | None:
 
 def _plain(text: str) -> str:
     """The reply's own words without quotes, mark-up and bullets."""
-    return _BULLET.sub("", _MARKS.sub("", own_words(text)))
+    return _BULLET.sub("", _MARKS.sub("", own_words(text, tail=2000)))
 
 
 def _labelled(text: str, n: int) -> tuple[int, list[float] | None]:
