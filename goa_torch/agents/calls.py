@@ -8,9 +8,10 @@ a model, and never asks a model the same thing twice.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Hashable, Iterable, Mapping, Protocol, Sequence
+from typing import Any, Protocol
 
 from .. import randomness
 from ..types import Call, Chat, Message, Purpose, Question, Reply, Sampling

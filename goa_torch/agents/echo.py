@@ -6,7 +6,7 @@ import hashlib
 import math
 import re
 import threading
-from typing import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ..errors import UserError
 from ..types import Chat, Reply, Sampling, Usage
@@ -108,7 +108,8 @@ class EchoModel(LanguageModel):
         vectors = torch.zeros(len(texts), 64)
         for row, text in enumerate(texts):
             for word in _words(text.lower()):
-                vectors[row, hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=2).digest()[0] % 64] += 1
+                place = hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=2).digest()[0] % 64
+                vectors[row, place] += 1
             if not vectors[row].any():
                 vectors[row, 0] = 1
         return vectors / vectors.norm(dim=1, keepdim=True).clamp_min(math.ulp(1.0))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Mapping, Sequence
 
 from ..errors import UserError, unknown
 from ..types import Purpose, Sampling
@@ -33,7 +33,7 @@ class Pool:
     variables: dict[str, object] = field(default_factory=dict)
 
     def __init__(self, agents: Sequence[Agent], prompts: PromptSet, meta: Agent | str | None = None,
-                 sampling: Sampling | Mapping[Purpose, Sampling] = Sampling(), name: str = "pool",
+                 sampling: Sampling | Mapping[Purpose, Sampling] | None = None, name: str = "pool",
                  variables: Mapping[str, object] | None = None) -> None:
         self.agents = list(agents)
         if not self.agents:
@@ -46,6 +46,7 @@ class Pool:
             raise unknown("agent", meta, names, f"pool {name!r}, meta")
         self.meta = self.agents[0] if meta is None else self[meta] if isinstance(meta, str) else meta
         self.prompts = prompts
+        sampling = Sampling() if sampling is None else sampling
         same = sampling if isinstance(sampling, Sampling) else None
         self.sampling = {purpose: same or sampling[purpose] for purpose in PURPOSES}  # type: ignore[index]
         self.name = name

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Literal
 
 from torch import Tensor
 
-from .edges import check_topology
 from ..types import Reply, Topology
+from .edges import check_topology
 from .inbox import Inbox, RankedMessagePassing
 from .speaking import Receiver, Weighting, speak
 

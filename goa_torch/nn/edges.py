@@ -20,7 +20,8 @@ def complete_edges(batch: Tensor, self_loops: bool = False) -> Tensor:
     starts = (sizes.cumsum(0) - sizes)[batch]  # [n] first node of the sender's graph
     degree = sizes[batch]  # [n]
     sender = torch.repeat_interleave(torch.arange(batch.numel(), device=batch.device), degree)
-    offset = torch.arange(sender.numel(), device=batch.device) - torch.repeat_interleave(degree.cumsum(0) - degree, degree)
+    first = torch.repeat_interleave(degree.cumsum(0) - degree, degree)  # [E] where the sender's edges begin
+    offset = torch.arange(sender.numel(), device=batch.device) - first
     edge_index = torch.stack([sender, starts[sender] + offset])
     return edge_index if self_loops else edge_index[:, edge_index[0] != edge_index[1]]
 
@@ -67,7 +68,8 @@ def from_dense(weights: Tensor, batch: Tensor) -> Topology:
 
 
 def check_topology(topology: Topology, batch: Tensor) -> None:
-    """Raises ``ValueError`` unless the topology is one of this batch: ids, shapes, weights >= 0, no edge between graphs."""
+    """Raises ``ValueError`` unless the topology is one of this batch: ids, shapes, weights >= 0, no edge that joins
+    two graphs."""
     edge_index, edge_weight, n = topology.edge_index, topology.edge_weight, batch.numel()
     if edge_index.dim() != 2 or edge_index.size(0) != 2 or edge_index.dtype != torch.long:
         raise ValueError(f"edge_index must be long [2, E], not {edge_index.dtype} {list(edge_index.shape)}")

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import MessagePassing
 
-from .edges import merge_duplicates
 from ..types import Topology
+from .edges import merge_duplicates
 
 #: For each receiver, its senders and their weights, loudest first.
 Inbox = list[list[tuple[int, float]]]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -139,7 +140,7 @@ class MeanReadout(Readout):
         said = speak(state, receivers, "readout", self.weighting, self.label_ones, self.prompts)
         state.replies = latest
         replies = [Reply.failure("no agent said anything to read out")] * len(questions)
-        for number, receiver, reply in zip(asked, receivers, said):
+        for number, reply in zip(asked, said):
             replies[number] = reply
         cut = {receiver.question: receiver.cut for receiver in receivers}
         for question, inbox, reply in zip(questions, inboxes, replies):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..agents.calls import Request
 from ..types import Chat, Message, Purpose, Reply, Span
@@ -124,7 +125,7 @@ def _fits(state: State, agent: Agent, messages: tuple[Message, ...], purpose: Pu
         return True
     chat = Chat(messages)
     room = limit - state.recorder.sampling[purpose].max_new_tokens
-    if len(chat.text.encode("utf-8", "replace")) <= room - 64:  # no tokeniser makes more tokens than bytes; 64: template
+    if len(chat.text.encode("utf-8", "replace")) <= room - 64:  # never more tokens than bytes; 64: chat template
         return True
     tokens = agent.model.count_tokens(chat)
     return tokens is None or tokens <= room

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from ..types import Topology
 from ..nn.edges import complete_edges, plain
+from ..types import Topology
 
 if TYPE_CHECKING:
     from ..state import State

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.utils import degree, scatter
 
-from ..types import Topology
 from ..nn.edges import complete_edges
+from ..types import Topology
 
 if TYPE_CHECKING:
     from ..state import State
