@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from goa_torch.agents.calls import Recorder
+from goa_torch.nn.agent_conv import first_answers
+from goa_torch.nn.scoring import Scoring, relevance_from_scores
+from goa_torch.nn.selection import Everyone
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.worlds import echo_pool, questions, say_by_purpose
+
+
+def scored(outputs, n=3, **settings):
+    pool = echo_pool(outputs, n=n)
+    asked = questions(2)
+    state = Everyone()(asked, pool, Recorder(asked, 0, pool.sampling))
+    first_answers(state)
+    Scoring(**settings)(state)
+    return state
+
+
+def test_nobody_judges_itself_and_everybody_judges_all_others():
+    state = scored(say_by_purpose, n=4)
+    chats = state.pool.meta.model.chats[8:]
+    assert [sorted(chat.senders) for chat in chats] == [[w for w in range(4) if w != v] for v in range(4)] + [
+        [w for w in range(4, 8) if w != v] for v in range(4, 8)]
+
+
+def test_a_judge_that_cannot_be_read_is_left_out_and_counted():
+    def say(chat):
+        return "dunno" if "numbers between" in chat.text and "You are code" in chat.text else say_by_purpose(chat)
+
+    state = scored(say)
+    score = state.traces[0]["stages"][-1]
+    assert score["unparsed"] == 1 and score["matrix"][0] == [None] * 3  # code comes first
+    assert score["relevance"] == pytest.approx([1.0, 0.5, 0.5])
+
+
+def test_a_second_try_is_another_draw_and_asks_only_who_failed():
+    tried = []
+
+    def say(chat):
+        if "numbers between" in chat.text:
+            tried.append(chat)
+            return "dunno" if len(tried) <= 6 else say_by_purpose(chat)
+        return say_by_purpose(chat)
+
+    state = scored(say, tries=3)
+    assert len(tried) == 12 and len({chat.stream for chat in tried}) == 12
+    assert state.relevance.tolist() == pytest.approx([1.0] * 6)
+
+
+def test_with_two_agents_each_gives_the_other_one():
+    assert scored(say_by_purpose, n=2).relevance.tolist() == [1.0] * 4
+
+
+def test_a_lone_agent_is_relevant_without_a_judge():
+    state = scored(say_by_purpose, n=1)
+    assert state.relevance.tolist() == [1.0, 1.0] and state.kept.all()
+    assert not [c for c in state.recorder.calls[0] if c.purpose == "score"]
+
+
+@given(st.integers(2, 6), st.randoms(use_true_random=False), st.sampled_from(["paper", "released"]))
+def test_relevance_does_not_depend_on_the_order_of_scores(n, random, mode):
+    pairs = [(i, j) for i in range(n) for j in range(n) if i != j]
+    scores = [random.uniform(0.1, 1) for _ in pairs]
+    batch = torch.zeros(n, dtype=torch.long)
+
+    def relevance(order):
+        judge, judged = (torch.tensor([pairs[p][e] for p in order]) for e in (0, 1))
+        return relevance_from_scores(judge, judged, torch.tensor([scores[p] for p in order]), batch, mode)
+
+    order = list(range(len(pairs)))
+    shuffled = order[:]
+    random.shuffle(shuffled)
+    assert torch.allclose(relevance(order), relevance(shuffled), atol=1e-6)
+    if mode == "released":
+        assert relevance(order).sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("mode", ["paper", "released"])
+def test_no_score_at_all_is_relevance_zero_with_finite_gradients(mode):
+    none = torch.zeros(0, dtype=torch.long)
+    score = torch.zeros(0, requires_grad=True)
+    relevance = relevance_from_scores(none, none, score, torch.tensor([0, 0, 1]), mode)
+    assert relevance.tolist() == [0, 0, 0]
+    zero = torch.zeros(2, requires_grad=True)
+    relevance_from_scores(torch.tensor([0, 1]), torch.tensor([1, 0]), zero, torch.tensor([0, 0]), mode).sum().backward()
+    assert torch.isfinite(zero.grad).all()
