@@ -7,9 +7,10 @@ can neither be read as template code nor as a control token, and models know whi
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any
 
 from ..errors import UserError
 from ..types import Message, Purpose, Span
