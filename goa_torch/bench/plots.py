@@ -1,0 +1,56 @@
+"""Accuracy against cost: tokens, calls and sequential depth, with the front that nothing beats."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_COSTS = (("tokens", "tokens a question"), ("calls", "calls a question"), ("depth", "sequential depth"))
+_MARKS = "osD^vP*X<>hd"
+
+
+def draw_accuracy_cost(summary: Mapping[str, Any]) -> bytes:
+    """A PNG: one row of panels for each task and their mean, one panel for each cost (logarithmic where it spans more
+    than a factor of five). Bars are 95% intervals; filled marks on the line are the Pareto front."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    tables = [(task, table["rows"]) for task, table in summary["tasks"].items()]
+    tables += [("mean over tasks", summary["macro"]["rows"])] if summary["macro"] else []
+    methods = [row["method"] for row in tables[0][1]]
+    legend_rows = -(-len(methods) // 4)
+    height = 3.2 * len(tables) + 0.22 * legend_rows + 0.5
+    figure = Figure(figsize=(11, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(len(tables), len(_COSTS), sharey="row", squeeze=False)
+    for (title, rows), across in zip(tables, panels, strict=True):
+        for (cost, name), axes in zip(_COSTS, across, strict=True):
+            _panel(axes, rows, cost)
+            axes.set_xlabel(name)
+        across[0].set_ylabel(f"{title}\naccuracy, %")
+    handles, labels = panels[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)), fontsize=8, frameon=False)
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=150)
+    return file.getvalue()
+
+
+def _panel(axes: Any, rows: Sequence[Mapping[str, Any]], cost: str) -> None:
+    from matplotlib import colormaps
+
+    colours = colormaps["tab10"].colors  # type: ignore[attr-defined]
+    costs = [row[cost] for row in rows]
+    front = sorted((row[cost], row["accuracy"]) for row in rows if row[f"front_{cost}"])
+    axes.plot([x for x, _ in front], [100 * y for _, y in front], color="0.6", linewidth=1, zorder=1)
+    for number, row in enumerate(rows):
+        accuracy, colour = row["accuracy"], colours[number % len(colours)]
+        below, above = max(0.0, accuracy - row["low"]), max(0.0, row["high"] - accuracy)
+        axes.errorbar(row[cost], 100 * accuracy, yerr=[[100 * below], [100 * above]], fmt=_MARKS[number % len(_MARKS)],
+                      color=colour, markerfacecolor=colour if row[f"front_{cost}"] else "white", markersize=6,
+                      elinewidth=0.8, capsize=2, label=row["method"], zorder=2)
+    if min(costs) > 0 and max(costs) > 5 * min(costs):
+        axes.set_xscale("log")
+    axes.margins(x=0.08, y=0.08)
+    axes.grid(alpha=0.3, linewidth=0.5)
+    axes.spines[["top", "right"]].set_visible(False)

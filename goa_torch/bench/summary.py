@@ -1,0 +1,170 @@
+"""From result lines to the numbers of a table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import statistics
+from .records import FAILED, UNFINISHED, UNPARSED, usage_of
+from .store import Record
+
+#: Cost columns of a row and the line field each is the mean of, per question and seed.
+_COSTS = ("calls", "prompt_tokens", "completion_tokens", "cached_tokens", "seconds", "retries")
+
+
+def summarise(config: Mapping[str, Any], records: Iterable[Record]) -> dict[str, Any]:
+    """Everything ``summary.json`` says.
+
+    Accuracies, differences and costs are taken over the questions that every method has answered with every seed, so
+    that each comparison is paired; of a run that is not finished, the others are counted as ``left_out``.
+
+    Args:
+        config: what a run's ``config.yaml`` holds.
+        records: the latest line of each item.
+    """
+    identity = config["resolved"]["identity"]
+    lines = list(records)
+    tests = [line for line in lines if line["part"] == "test"]
+    by_item = {(line["task"], line["method"], line["question"], line["seed"]): line for line in tests}
+    tables = {task: _Table(task, identity, by_item) for task in identity["tasks"]}
+    wanted = sum(t["questions"] for t in identity["tasks"].values()) * len(identity["methods"]) * len(identity["seeds"])
+    present = sum(len(table.present) for table in tables.values())
+    options = {"baselines": config["resolved"]["baselines"], "draws": config["draws"], "margin": config["margin"]}
+    filled = {task: table for task, table in tables.items() if table.questions}
+    return {
+        "complete": present == wanted,
+        "results": present,
+        "wanted": wanted,
+        "seeds": identity["seeds"],
+        "margin": config["margin"],
+        "best": best_agents(lines),
+        "tasks": {
+            task: {"questions": len(table.questions), "left_out": identity["tasks"][task]["questions"] -
+                   len(table.questions), "rows": _rows([table], **options)}
+            for task, table in filled.items()
+        },
+        "macro": {"tasks": list(filled), "rows": _rows(list(filled.values()), **options)} if len(filled) > 1 else None,
+        "totals": {kind: _total(tests, kind) for kind in ("usage", "paid")},
+        "validation_totals": {kind: _total([x for x in lines if x["part"] != "test"], kind) for kind in
+                              ("usage", "paid")},
+    }
+
+
+def best_agents(records: Iterable[Record]) -> dict[str, dict[str, Any]]:
+    """By pool: the agent with the best accuracy on validation questions (ties: the first by name), and how good."""
+    outcomes: dict[str, dict[str, list[bool]]] = {}
+    for line in records:
+        if line["part"] == "validation":
+            agents = outcomes.setdefault(line["pool"], {})
+            agents.setdefault(line["settings"]["agent"], []).append(line["correct"])
+    best = {}
+    for pool, agents in outcomes.items():
+        scores = {agent: sum(right) / len(right) for agent, right in sorted(agents.items())}
+        chosen = max(scores, key=scores.__getitem__)
+        best[pool] = {"agent": chosen, "accuracy": scores[chosen], "results": len(agents[chosen]), "scores": scores}
+    return best
+
+
+class _Table:
+    """The lines of one task on the grid methods x questions x seeds."""
+
+    def __init__(self, task: str, identity: Mapping[str, Any], by_item: Mapping[tuple, Record]) -> None:
+        self.task = task
+        self.methods: list[Mapping[str, Any]] = identity["methods"]
+        self.seeds: list[int] = sorted(identity["seeds"])
+        labels = [method["label"] for method in self.methods]
+        self.present = [key for key in by_item if key[0] == task and key[1] in labels and key[3] in self.seeds]
+        ids = sorted({question for _, _, question, _ in self.present})
+        self.questions = [q for q in ids if all((task, m, q, s) in by_item for m in labels for s in self.seeds)]
+        self.lines = {m: [by_item[task, m, q, s] for q in self.questions for s in self.seeds] for m in labels}
+        self.correct = {m: np.array([line["correct"] for line in self.lines[m]], dtype=np.float64).reshape(
+            len(self.questions), len(self.seeds)) for m in labels}
+
+    def resampled(self, pairs: Sequence[tuple[str, str | None]], draws: int) -> np.ndarray:
+        """[draws, pairs]: of a method's accuracy, or of its difference to another's."""
+        outcomes = [self.correct[a] - (self.correct[b] if b is not None else 0) for a, b in pairs]
+        return statistics.resampled_means(outcomes, draws, name=self.task)
+
+
+def _rows(tables: Sequence[_Table], baselines: Mapping[str, str], draws: int, margin: float | None) -> list[dict]:
+    """The rows of one task, or of the mean over several, each task weighing the same."""
+    methods = tables[0].methods
+    labels = [method["label"] for method in methods]
+    compared = [(label, baselines[label]) for label in labels if baselines[label] != label]
+    means = np.mean([t.resampled([(label, None) for label in labels], draws) for t in tables], axis=0)
+    differences = np.mean([t.resampled(compared, draws) for t in tables], axis=0)
+    rows = [_row(method, tables, means[:, i]) for i, method in enumerate(methods)]
+    tests = []
+    for column, (label, baseline) in enumerate(compared):
+        row, samples = rows[labels.index(label)], differences[:, column]
+        pairs = [(t.correct[label], t.correct[baseline]) for t in tables]
+        low, high = statistics.percentile_interval(samples)
+        p = statistics.paired_test(*pairs[0]) if len(pairs) == 1 else statistics.paired_macro_test(pairs, draws)
+        variance = sum(statistics.difference_variance(a, b) for a, b in pairs) / len(pairs) ** 2
+        row.update(baseline=baseline, difference=float(np.mean([a.mean() - b.mean() for a, b in pairs])),
+                   difference_low=low, difference_high=high, p=p,
+                   equivalence_p=statistics.equivalence_p(samples, margin) if margin else None,
+                   detectable=_number(statistics.detectable_difference(variance)))
+        tests.append((row, p))
+    for (row, _), adjusted in zip(tests, statistics.holm([p for _, p in tests]), strict=True):
+        row["p_holm"] = adjusted
+    for cost in ("tokens", "calls", "depth"):
+        front = statistics.pareto_front([row[cost] for row in rows], [row["accuracy"] for row in rows])
+        for row, on_front in zip(rows, front, strict=True):
+            row[f"front_{cost}"] = on_front
+    return rows
+
+
+def _row(method: Mapping[str, Any], tables: Sequence[_Table], means: np.ndarray) -> dict[str, Any]:
+    label = method["label"]
+    matrices = [table.correct[label] for table in tables]
+    lines = [line for table in tables for line in table.lines[label]]
+    interval = (statistics.accuracy_interval(matrices[0], means) if len(matrices) == 1 else
+                statistics.percentile_interval(means))
+    per_seed = np.mean([x.mean(0) for x in matrices], axis=0)
+    row: dict[str, Any] = {
+        "method": label, "pool": method["pool"], "name": method["name"], "settings": dict(method["settings"]),
+        "questions": sum(map(len, matrices)), "seeds": matrices[0].shape[1],
+        "accuracy": float(per_seed.mean()), "low": interval.low, "high": interval.high,
+        "sd_seeds": float(per_seed.std(ddof=1)) if len(per_seed) > 1 else None,
+        "baseline": None, "difference": None, "difference_low": None, "difference_high": None, "p": None,
+        "p_holm": None, "equivalence_p": None, "detectable": None,
+    }
+    row |= {kind: sum(line["status"] == kind for line in lines) for kind in (UNPARSED, UNFINISHED, FAILED)}
+    row |= {"failed_calls": sum(call["finish_reason"] == "error" for line in lines for call in line["calls"])}
+    row |= _incidents(lines)
+    row |= {name: _mean(tables, label, lambda line, name=name: line["usage"][name]) for name in _COSTS}
+    row["tokens"] = row["prompt_tokens"] + row["completion_tokens"]
+    row["depth"] = _mean(tables, label, lambda line: line["depth"])
+    row["paid_calls"] = _mean(tables, label, lambda line: line["paid"]["calls"])
+    row["paid_tokens"] = _mean(tables, label, lambda line: usage_of(line, "paid").tokens)
+    return row
+
+
+def _mean(tables: Sequence[_Table], label: str, value: Any) -> float:
+    return float(np.mean([np.mean([value(line) for line in table.lines[label]]) for table in tables]))
+
+
+def _incidents(lines: Sequence[Record]) -> dict[str, int]:
+    """What did not go as meant and is in the traces: judges and choices that could not be read, messages cut."""
+    judges = choices = cut = 0
+    for line in lines:
+        for stage in line["trace"].get("stages", ()):
+            judges += stage.get("unparsed", 0) if stage.get("stage") == "score" else 0
+            choices += bool(stage.get("fallback")) or any(node.get("fallback") for node in stage.get("nodes", ())
+                                                          if isinstance(node, Mapping))
+            cut += len(stage.get("cut") or ())
+    return {"unparsed_judges": judges, "unparsed_choices": choices, "cut_messages": cut}
+
+
+def _total(lines: Sequence[Record], kind: str) -> dict[str, Any]:
+    names = ("calls", "prompt_tokens", "completion_tokens", "cached_tokens", "seconds", "retries")
+    return {name: sum(line[kind][name] for line in lines) for name in names}
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None

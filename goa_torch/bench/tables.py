@@ -1,0 +1,171 @@
+"""Tables of a summary: Markdown with everything, CSV for programs, and one that fits a terminal of 120 columns."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Row = Mapping[str, Any]
+
+_EXPLAINED = (
+    "Accuracy in % with its 95% interval (hierarchical bootstrap over questions x seeds); sd is over seeds. Difference "
+    "to the baseline in points, paired by question and seed, with its 95% interval; p by the exact paired test (with "
+    "one seed McNemar's), corrected by Holm within the table. Unparsed, unfinished and failed answers count as wrong. "
+    "Calls, tokens (prompt + completion), sequential depth and seconds are a question's mean cost if the method ran "
+    "alone; paid is what this run paid after sharing identical calls between methods and with the cache."
+)
+
+
+def sections(summary: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[Row]]]:
+    """Title and rows of each table: one a task, then their mean."""
+    for task, table in summary["tasks"].items():
+        left_out = f"; {table['left_out']} questions not finished by every method" if table["left_out"] else ""
+        seeds = len(summary["seeds"])
+        yield f"{task}: {table['questions']} questions x {seeds} seed{'s' * (seeds > 1)}{left_out}", table["rows"]
+    if summary["macro"]:
+        yield f"mean over {', '.join(summary['macro']['tasks'])}, each weighing the same", summary["macro"]["rows"]
+
+
+def notes(summary: Mapping[str, Any], rows: Sequence[Row]) -> list[str]:
+    """What a reader of the table must know: the budgets, what could have been found, what went wrong."""
+    lines = [_budget(rows)]
+    if detectable := [row["detectable"] for row in rows if row["detectable"] is not None]:
+        low, high = min(detectable), max(detectable)
+        spread = f"{100 * low:.1f}" if round(100 * (high - low), 1) == 0 else f"{100 * low:.1f} to {100 * high:.1f}"
+        lines.append(f"Smallest detectable difference to the baseline (80% power, two-sided 5%, one comparison): "
+                     f"{spread} points; smaller ones may be there and not show.")
+    if summary["margin"]:
+        alike = [row["method"] for row in rows if row["equivalence_p"] is not None and row["equivalence_p"] < 0.05]
+        lines.append(f"Equivalent to the baseline within {100 * summary['margin']:g} points (TOST, 5%): "
+                     f"{', '.join(alike) or 'none shown'}.")
+    for field, what in (("failed_calls", "calls failed"), ("unparsed_judges", "judges left out as unreadable"),
+                        ("unparsed_choices", "choices of agents unreadable and drawn instead"),
+                        ("cut_messages", "messages cut because they did not fit")):
+        if counts := [f"{row['method']} {row[field]}" for row in rows if row[field]]:
+            lines.append(f"{what[0].upper()}{what[1:]}: {', '.join(counts)}.")
+    return lines
+
+
+def overall_notes(summary: Mapping[str, Any]) -> list[str]:
+    """What holds for all tables."""
+    lines = []
+    if not summary["complete"]:
+        lines.append(f"Not finished: {summary['results']:,} of {summary['wanted']:,} results.")
+    for pool, best in summary["best"].items():
+        lines.append(f"Best agent of pool {pool} on validation questions: {best['agent']} "
+                     f"({100 * best['accuracy']:.1f}% of {best['results']}).")
+    usage, paid = (summary["totals"][kind] for kind in ("usage", "paid"))
+    lines.append(f"Methods alone: {usage['calls']:,} calls, {_tokens(usage):,} tokens. Paid, identical calls shared: "
+                 f"{paid['calls']:,} calls, {_tokens(paid):,} tokens.")
+    return lines
+
+
+def _tokens(usage: Mapping[str, Any]) -> int:
+    return usage["prompt_tokens"] + usage["completion_tokens"]
+
+
+def _budget(rows: Sequence[Row]) -> str:
+    def span(field: str, digits: int = 0) -> str:
+        low, high = (f"{pick(row[field] for row in rows):,.{digits}f}" for pick in (min, max))
+        return low if low == high else f"{low} to {high}"
+
+    text = f"Budgets: {span('tokens')} tokens, {span('calls', 1)} calls, depth {span('depth', 1)} a question"
+    uneven = max(row["tokens"] for row in rows) > 1.25 * min(row["tokens"] for row in rows)
+    return text + ("; methods of unequal cost are to be compared along the front (front: no other is as good for less)."
+                   if uneven else ".")
+
+
+def percent(value: float | None, digits: int = 1) -> str:
+    return "" if value is None else f"{100 * value:.{digits}f}"
+
+
+def signed(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:+.1f}"
+
+
+def p_value(value: float | None) -> str:
+    return "" if value is None else "<.001" if value < 0.001 else f"{value:.3f}".lstrip("0") if value < 1 else "1"
+
+
+def _interval(low: float | None, high: float | None, write: Any) -> str:
+    return "" if low is None or high is None else f" [{write(low)}, {write(high)}]"
+
+
+def _accuracy(row: Row) -> str:
+    return percent(row["accuracy"]) + _interval(row["low"], row["high"], percent)
+
+
+def _difference(row: Row) -> str:
+    return signed(row["difference"]) + _interval(row["difference_low"], row["difference_high"], signed)
+
+
+def _amount(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}".removesuffix(".0")
+
+
+def markdown(summary: Mapping[str, Any]) -> str:
+    """``table.md``."""
+    header = ["method", "n", "seeds", "accuracy [95%]", "sd", "difference [95%]", "p (Holm)", "unparsed", "unfinished",
+              "failed", "calls", "tokens", "depth", "seconds", "paid tokens", "front"]
+    blocks = []
+    for title, rows in sections(summary):
+        lines = [f"## {title}", "", "| " + " | ".join(header) + " |", "|" + " --- |" + " ---: |" * (len(header) - 1)]
+        for row in rows:
+            difference = _difference(row) or "baseline"
+            cells = [row["method"].replace("|", "\\|"), row["questions"], row["seeds"], _accuracy(row),
+                     percent(row["sd_seeds"]), difference, p_value(row["p_holm"]), row["unparsed"], row["unfinished"],
+                     row["failed"], _amount(row["calls"]), _amount(row["tokens"]), _amount(row["depth"]),
+                     f"{row['seconds']:.2f}", _amount(row["paid_tokens"]), "yes" if row["front_tokens"] else ""]
+            lines.append("| " + " | ".join(map(str, cells)) + " |")
+        blocks.append("\n".join([*lines, "", *(f"- {line}" for line in notes(summary, rows))]))
+    return "\n\n".join([*blocks, *overall_notes(summary), _EXPLAINED]) + "\n"
+
+
+def csv_table(summary: Mapping[str, Any]) -> str:
+    """``table.csv``: every number of every row, unrounded, empty where there is none."""
+    tables = [(task, table["rows"]) for task, table in summary["tasks"].items()]
+    tables += [("macro", summary["macro"]["rows"])] if summary["macro"] else []
+    rows = [{"task": task} | {key: value for key, value in row.items() if key != "settings"}
+            for task, table in tables for row in table]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]) if rows else ["task", "method"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def print_summary(summary: Mapping[str, Any], console: Console) -> None:
+    """The tables, for a terminal."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    for title, rows in sections(summary):
+        table = Table(title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False,
+                      padding=(0, 1, 0, 0))
+        table.add_column("method", overflow="fold", max_width=34)
+        for name in ("acc % [95%]", "diff [95%]", "p Holm", "unp/cut/fail", "calls", "tokens", "depth", "s/q", "paid"):
+            table.add_column(name, justify="right", no_wrap=True)
+        for row in rows:
+            table.add_row(
+                Text(row["method"], style="bold" if row["front_tokens"] else ""), _accuracy(row),
+                _difference(row) or "baseline", p_value(row["p_holm"]),
+                f"{row['unparsed']}/{row['unfinished']}/{row['failed']}", _amount(row["calls"]),
+                _amount(row["tokens"]), _amount(row["depth"]), _seconds(row["seconds"]), _amount(row["paid_tokens"]),
+            )
+        console.print(table)
+        for line in notes(summary, rows):
+            console.print(Text(line))
+        console.print()
+    for line in overall_notes(summary):
+        console.print(Text(line))
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.{0 if value >= 100 else 1 if value >= 10 else 2}f}" if math.isfinite(value) else ""
