@@ -52,6 +52,7 @@ class State:
     relevance: Tensor | None = None
     round: int = 0
     traces: list[dict[str, Any]] = field(default_factory=list)
+    _starts: list[int] | None = field(default=None, repr=False)  # [n] first node of the node's question
 
     @classmethod
     def collate(cls, questions: Sequence[Question], pool: Pool, recorder: Recorder,
@@ -104,7 +105,9 @@ class State:
 
     def local(self, node: int) -> int:
         """The node's number within its question, as traces show it."""
-        return node - int(self.ptr[self.batch[node]])
+        if self._starts is None:
+            self._starts = self.ptr[self.batch].tolist()
+        return node - self._starts[node]
 
     @property
     def order(self) -> Tensor:
