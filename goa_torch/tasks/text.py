@@ -31,3 +31,18 @@ def own_words(text: str, tail: int = TAIL) -> str:
     if len(text) > tail:
         text = re.sub(r"^\S*", "", text[-tail:])  # the word that the cut went through
     return text
+
+
+_HEDGE = re.compile(r"(?:\b(?:if|whether|suppose|assum\w+|unless|not|nor|neither|cannot|why|say)\b|n't\b)[^.\n:;,]*$",
+                    re.IGNORECASE)
+
+
+def hedged(text: str, place: int) -> bool:
+    """Whether what is said at ``place`` is supposed or denied ("if the answer is", "I do not think the answer is")."""
+    return _HEDGE.search(text[max(0, place - 80) : place]) is not None
+
+
+def without_markup(text: str) -> str:
+    r"""Emphasis, code marks, dollar signs and LaTeX text commands taken out: ``**\text{B}**`` is ``B``."""
+    text = re.sub(r"\\(?:text(?:bf|it|rm|sf|tt)?|math(?:bf|rm|it|sf)|operatorname|mbox)\s*\{([^{}]*)\}", r"\1", text)
+    return re.sub(r"[*`\"\u201c\u201d]|__|\\?\$|\\[\[\]()]|\\[,;!:]|\\(?:left|right|displaystyle)\b", "", text)
