@@ -12,12 +12,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import UserError, unknown
-from ..types import Chat, Reply, Sampling, Usage
+from ..types import Chat, Message, Reply, Sampling, Usage
 from .base import EMBED, GENERATE, LOG_LIKELIHOOD, LanguageModel, sampling_per_chat
 from .openai_dialect import Dialect
 from .openai_errors import Refusal, Refused, back_off
 from .openai_loop import LoopThread
 from .openai_reply import read_reply
+from .openai_scores import embed, log_likelihood
 from .openai_transport import Transport
 
 if TYPE_CHECKING:
@@ -106,6 +107,10 @@ class OpenAIModel(LanguageModel):
         self._loop = LoopThread(f"server model {self.name!r}")
         self._gate: asyncio.Semaphore | None = None
 
+    @property
+    def _where(self) -> str:
+        return f"server {self._server.host}, model {self.model!r}"
+
     def __repr__(self) -> str:
         return f"OpenAIModel({self.model!r}, {self.base_url!r})"
 
@@ -165,10 +170,11 @@ class OpenAIModel(LanguageModel):
         return torch.nn.functional.normalize(torch.tensor(rows, dtype=torch.float32), dim=1)
 
     def check(self) -> None:
-        """Asks the server for its models.
+        """Asks the server for its models, and for one log-likelihood or embedding where it is said to give them.
 
         Raises:
-            UserError: nobody answers within 10 s, the key is refused, or the server does not have the model.
+            UserError: nobody answers within 10 s, the key is refused, or the server does not have the model or cannot
+                do what it is said to.
         """
         self._server.open()
         refusal, answer = None, None
@@ -181,20 +187,32 @@ class OpenAIModel(LanguageModel):
         where = f"server {self.base_url}"
         if refusal is not None:
             if not self.listed and refusal.status in (404, 405, 501):
-                return
+                return self._probe()
             raise UserError(f"{where}: {self._advice(refusal)}")
         entries = answer.get("data") if isinstance(answer, dict) else None
         if not isinstance(entries, list):
             raise UserError(f"{where}: does not speak the OpenAI API (its /models is no list of models); check "
                             "base_url, which usually ends in /v1")
         models = {entry["id"]: entry for entry in entries if isinstance(entry, dict) and "id" in entry}
-        if self.model not in models:
-            if self.listed:
-                raise unknown("model", self.model, models, where)
-            return
-        length = models[self.model].get("max_model_len")
+        if self.model not in models and self.listed:
+            raise unknown("model", self.model, models, where)
+        length = models.get(self.model, {}).get("max_model_len")
         if self.context_length is None and isinstance(length, int) and length > 0:
             self.context_length = length
+        self._probe()
+
+    def _probe(self) -> None:
+        hello = Chat((Message.of("user", "Hello"),))
+        for capability, setting, probe in (
+            (LOG_LIKELIHOOD, "log_likelihood", lambda: self._log_likelihood(hello, "A")),
+            (EMBED, "embed_model", lambda: self._embed(["Hello"])),
+        ):
+            if capability in self.capabilities:
+                try:
+                    self._loop.run(asyncio.wait_for(probe(), CHECK_SECONDS))
+                except (RuntimeError, asyncio.exceptions.TimeoutError) as error:
+                    why = str(error) or f"no answer within {CHECK_SECONDS:g} s"
+                    raise UserError(f"server {self.base_url}: leave {setting} off for it: {why}") from None
 
     def _advice(self, refusal: Refusal) -> str:
         if refusal.status in (401, 403):
@@ -258,7 +276,11 @@ class OpenAIModel(LanguageModel):
 
         try:
             reply, retries = await self._persist(attempt, chat.stream)
-            reply = replace(reply, usage=replace(reply.usage, retries=retries))
+            usage = replace(reply.usage, retries=retries)
+            if self.context_length is not None and usage.tokens > self.context_length:  # some servers just run on
+                reply = Reply.failure(f"{self._where}: prompt of {usage.prompt_tokens} tokens and reply do not fit the "
+                                      f"context of {self.context_length}", usage)
+            reply = replace(reply, usage=usage)
         except _GaveUp as gave_up:
             reply = Reply.failure(str(gave_up), Usage(calls=1, retries=gave_up.retries))
         return reply, time.perf_counter() - start
@@ -274,7 +296,7 @@ class OpenAIModel(LanguageModel):
                 continue
             except Refused as refused:
                 refusal = refused.refusal
-            where = f"server {self._server.host}, model {self.model!r}"
+            where = self._where
             if refusal.too_long:
                 raise _GaveUp(f"{where}: prompt and reply do not fit the context: {refusal}", retries)
             if not refusal.transient:
@@ -290,43 +312,11 @@ class OpenAIModel(LanguageModel):
             await asyncio.sleep(wait)
 
     async def _log_likelihood(self, chat: Chat, continuation: str) -> float:
-        async def ids(body: dict[str, Any]) -> list[int]:
-            answer = await self._server.tokenize({"model": self.model, **body})
-            tokens = answer.get("tokens") if isinstance(answer, dict) else None
-            if not isinstance(tokens, list):
-                raise Refused(Refusal("/tokenize gave no tokens", 400))
-            return tokens
-
-        async def attempt() -> float:
-            prompt = await ids({"messages": self._dialect.messages(chat), "add_generation_prompt": True})
-            tail = await ids({"prompt": continuation, "add_special_tokens": False})
-            if not tail:
-                return 0.0
-            answer = await self._server.completions({
-                "model": self.model, "prompt": prompt + tail, "echo": True, "logprobs": 1, "max_tokens": 1,
-                "temperature": 0.0})
-            try:
-                scores = answer["choices"][0]["logprobs"]["token_logprobs"][len(prompt) :][: len(tail)]
-                # A server that ignores `echo` hands over the generated token alone: its score is not the answer.
-                if len(scores) == len(tail):
-                    return float(sum(scores))
-            except (KeyError, IndexError, TypeError):
-                pass
-            raise Refused(Refusal("/completions does not echo the log-probabilities of the prompt; leave "
-                                  "log_likelihood off for this server", 400))
-
-        return await self._insist(attempt, chat.stream)
+        return await self._insist(
+            lambda: log_likelihood(self._server, self.model, self._dialect.messages(chat), continuation), chat.stream)
 
     async def _embed(self, texts: list[str]) -> list[list[float]]:
-        async def attempt() -> list[list[float]]:
-            answer = await self._server.embeddings(
-                {"model": self.embed_model, "input": texts, "encoding_format": "float"})
-            rows = answer.get("data") if isinstance(answer, dict) else None
-            if not isinstance(rows, list) or len(rows) != len(texts):
-                raise Refused(Refusal(f"/embeddings gave no {len(texts)} vectors"))
-            return [row["embedding"] for row in sorted(rows, key=lambda row: row.get("index", 0))]
-
-        return await self._insist(attempt, len(texts))
+        return await self._insist(lambda: embed(self._server, self.embed_model, texts), len(texts))
 
     async def _insist(self, attempt: Callable[[], Coroutine[Any, Any, T]], stream: int) -> T:
         """:meth:`_persist` where a failure has no reply to live in."""
