@@ -11,17 +11,18 @@ _MARKS = "osD^vP*X<>hd"
 
 
 def draw_accuracy_cost(summary: Mapping[str, Any]) -> bytes:
-    """A PNG: one row of panels for each task and their mean, one panel for each cost (logarithmic where it spans more
-    than a factor of five). Bars are 95% intervals; filled marks on the line are the Pareto front."""
+    """A PNG: one row of panels for each task and their mean, one panel for each cost.
+
+    Bars are 95% intervals. Filled marks, joined by the grey line, are the Pareto front: no other method is as good
+    for less. Methods of equal cost are drawn side by side.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     tables = [(task, table["rows"]) for task, table in summary["tasks"].items()]
     tables += [("mean over tasks", summary["macro"]["rows"])] if summary["macro"] else []
-    methods = [row["method"] for row in tables[0][1]]
-    legend_rows = -(-len(methods) // 4)
-    height = 3.2 * len(tables) + 0.22 * legend_rows + 0.5
-    figure = Figure(figsize=(11, height), layout="constrained")
+    legend_rows = -(-(len(tables[0][1]) + 1) // 4)
+    figure = Figure(figsize=(11, 3.2 * len(tables) + 0.22 * legend_rows + 0.5), layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(len(tables), len(_COSTS), sharey="row", squeeze=False)
     for (title, rows), across in zip(tables, panels, strict=True):
@@ -38,19 +39,32 @@ def draw_accuracy_cost(summary: Mapping[str, Any]) -> bytes:
 
 def _panel(axes: Any, rows: Sequence[Mapping[str, Any]], cost: str) -> None:
     from matplotlib import colormaps
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
+    from matplotlib.transforms import ScaledTranslation
 
     colours = colormaps["tab10"].colors  # type: ignore[attr-defined]
     costs = [row[cost] for row in rows]
     front = sorted((row[cost], row["accuracy"]) for row in rows if row[f"front_{cost}"])
-    axes.plot([x for x, _ in front], [100 * y for _, y in front], color="0.6", linewidth=1, zorder=1)
+    axes.plot([x for x, _ in front], [100 * y for _, y in front], color="0.7", linewidth=2, zorder=1,
+              label="Pareto front (filled)")
     for number, row in enumerate(rows):
+        alike = [other for other, value in enumerate(costs) if abs(value - row[cost]) <= 0.02 * row[cost]]
+        points = 7 * (alike.index(number) - (len(alike) - 1) / 2)
+        beside = axes.transData + ScaledTranslation(points / 72, 0, axes.figure.dpi_scale_trans)
         accuracy, colour = row["accuracy"], colours[number % len(colours)]
         below, above = max(0.0, accuracy - row["low"]), max(0.0, row["high"] - accuracy)
         axes.errorbar(row[cost], 100 * accuracy, yerr=[[100 * below], [100 * above]], fmt=_MARKS[number % len(_MARKS)],
                       color=colour, markerfacecolor=colour if row[f"front_{cost}"] else "white", markersize=6,
-                      elinewidth=0.8, capsize=2, label=row["method"], zorder=2)
-    if min(costs) > 0 and max(costs) > 5 * min(costs):
+                      elinewidth=0.8, capsize=2, label=row["method"], zorder=2, transform=beside)
+    axes.update_datalim([(x, 100 * y) for x, row in zip(costs, rows, strict=True) for y in (row["low"], row["high"])])
+    if cost == "depth":
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    elif min(costs) > 0 and max(costs) > 5 * min(costs):
         axes.set_xscale("log")
-    axes.margins(x=0.08, y=0.08)
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.margins(x=0.12, y=0.08)
+    axes.autoscale_view()
     axes.grid(alpha=0.3, linewidth=0.5)
     axes.spines[["top", "right"]].set_visible(False)

@@ -23,7 +23,7 @@ def write_report(folder: str | Path) -> dict[str, Any]:
     config = run.read_config()
     if config is None or not isinstance(config.get("resolved"), dict):
         raise UserError(f"{run.path} is not a run folder: it has no config.yaml of a run")
-    summary = summarise(config, run.results.latest().values())
+    summary = summarise(config, run.results)
     write_whole(run.path / "summary.json", json.dumps(summary, indent=1) + "\n")
     write_whole(run.path / "table.md", markdown(summary))
     write_whole(run.path / "table.csv", csv_table(summary))

@@ -22,7 +22,7 @@ from .records import FAILED, record
 from .report import write_report
 from .store import Item, Record, RunFolder
 from .summary import best_agents
-from .tables import print_summary
+from .tables import TABLE_WIDTH, print_summary
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,7 +37,7 @@ class Interrupted(KeyboardInterrupt):
 
 def run_experiment(path: str | Path, overrides: Sequence[str] = (), limit: int | None = None,
                    seeds: Sequence[int] | None = None, out: str | Path | None = None, *,
-                   pools: Mapping[str, Pool] | None = None, console: Console | None = None) -> Path:
+                   pools: Mapping[str, Pool] | None = None, quiet: bool = False) -> Path:
     """Runs an experiment file (:class:`~goa_torch.bench.config.ExperimentConfig`) and returns the run folder.
 
     The folder holds ``config.yaml``, ``results.jsonl`` (one line for each method, question and seed),
@@ -52,21 +52,21 @@ def run_experiment(path: str | Path, overrides: Sequence[str] = (), limit: int |
         seeds: instead of the file's.
         out: run folder instead of the file's.
         pools: pools of your own, by the names under which the experiment asks for them.
-        console: where progress and the table go; ``None`` keeps quiet.
+        quiet: neither progress (standard error) nor the table (standard output).
 
     Raises:
         UserError: for whatever is wrong before the first call; then nothing was written.
         Interrupted: on Ctrl-C; what is finished is on disk.
     """
     ranks = start_ranks()
-    console = console if ranks.main else None
+    progress = _console(stderr=True) if ranks.main and not quiet else None
     experiment = ranks.together(lambda: load_experiment(path, overrides, limit, seeds, out))
     plan = ranks.together(lambda: make_plan(experiment, pools))
     folder = RunFolder(experiment.out)
     ranks.together(lambda: _check_same(plan, folder))
     with ExitStack() as stack:
         stack.callback(folder.close)
-        run = _Run(plan, folder, ranks, console)
+        run = _Run(plan, folder, ranks, progress)
         work = run.missing("validation", plan.candidates, plan.validation)
         work = work or run.missing("test", plan.cells, plan.tests, any_agent=True)
         # whoever has something to do loads the models; nobody writes before everybody has seen what is there
@@ -79,15 +79,28 @@ def run_experiment(path: str | Path, overrides: Sequence[str] = (), limit: int |
             run.all_of("test", _with_best(plan, folder), plan.tests)
             ranks.wait()
         except KeyboardInterrupt:
-            raise Interrupted(f"interrupted; {len(folder.results.latest()):,} results are in {folder.path}, "
-                              "and the same command goes on from there") from None
+            how = (f"{len(folder.results.latest()):,} results are in {folder.path}; the same command goes on from "
+                   "there")
+            if progress is not None:
+                progress.print(how)
+            raise Interrupted(how) from None
         if ranks.main:
             summary = write_report(folder.path)
-            if console is not None:
-                print_summary(summary, console)
+            if not quiet:
+                print_summary(summary, console := _console())
                 console.print(f"run folder: {folder.path}")
         ranks.wait()
     return folder.path
+
+
+def _console(stderr: bool = False) -> Console:
+    """Where a run speaks. What is not a terminal has no width of its own: tables get theirs."""
+    from rich.console import Console
+
+    console = Console(stderr=stderr, markup=False, highlight=False)
+    if not console.is_terminal:
+        console = Console(stderr=stderr, markup=False, highlight=False, width=TABLE_WIDTH)
+    return console
 
 
 def _check_same(plan: Plan, folder: RunFolder) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from . import statistics
 from .records import FAILED, UNFINISHED, UNPARSED, usage_of
-from .store import Record
+from .store import Item, Record
 
 #: Cost columns of a row and the line field each is the mean of, per question and seed.
 _COSTS = ("calls", "prompt_tokens", "completion_tokens", "cached_tokens", "seconds", "retries")
@@ -24,10 +25,11 @@ def summarise(config: Mapping[str, Any], records: Iterable[Record]) -> dict[str,
 
     Args:
         config: what a run's ``config.yaml`` holds.
-        records: the latest line of each item.
+        records: every line, oldest first. The latest of an item counts, and what it paid includes what the lines it
+            replaces had paid.
     """
     identity = config["resolved"]["identity"]
-    lines = list(records)
+    lines = _latest(records)
     tests = [line for line in lines if line["part"] == "test"]
     by_item = {(line["task"], line["method"], line["question"], line["seed"]): line for line in tests}
     tables = {task: _Table(task, identity, by_item) for task in identity["tasks"]}
@@ -67,6 +69,16 @@ def best_agents(records: Iterable[Record]) -> dict[str, dict[str, Any]]:
         chosen = max(scores, key=scores.__getitem__)
         best[pool] = {"agent": chosen, "accuracy": scores[chosen], "results": len(agents[chosen]), "scores": scores}
     return best
+
+
+def _latest(records: Iterable[Record]) -> list[Record]:
+    latest: dict[Item, Record] = {}
+    for line in records:
+        item = Item.of(line)
+        if (before := latest.get(item)) is not None:
+            line = line | {"paid": asdict(usage_of(before, "paid") + usage_of(line, "paid"))}
+        latest[item] = line
+    return list(latest.values())
 
 
 class _Table:
@@ -113,7 +125,8 @@ def _rows(tables: Sequence[_Table], baselines: Mapping[str, str], draws: int, ma
     for (row, _), adjusted in zip(tests, statistics.holm([p for _, p in tests]), strict=True):
         row["p_holm"] = adjusted
     for cost in ("tokens", "calls", "depth"):
-        front = statistics.pareto_front([row[cost] for row in rows], [row["accuracy"] for row in rows])
+        points = [(round(row[cost], 9), round(row["accuracy"], 9)) for row in rows]  # equal is equal, up to sums' order
+        front = statistics.pareto_front(*zip(*points, strict=True))
         for row, on_front in zip(rows, front, strict=True):
             row[f"front_{cost}"] = on_front
     return rows

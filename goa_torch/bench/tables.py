@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Row = Mapping[str, Any]
+#: Columns of a terminal that the printed table fits.
+TABLE_WIDTH = 120
 
 _EXPLAINED = (
     "Accuracy in % with its 95% interval (hierarchical bootstrap over questions x seeds); sd is over seeds. Difference "
@@ -150,7 +152,7 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
         table = Table(title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False,
                       padding=(0, 1, 0, 0))
         table.add_column("method", overflow="fold", max_width=34)
-        for name in ("acc % [95%]", "diff [95%]", "p Holm", "unp/cut/fail", "calls", "tokens", "depth", "s/q", "paid"):
+        for name in ("acc % [95%]", "diff [95%]", "p Holm", "unp/unf/fail", "calls", "tokens", "depth", "s/q", "paid"):
             table.add_column(name, justify="right", no_wrap=True)
         for row in rows:
             table.add_row(
