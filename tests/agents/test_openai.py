@@ -747,3 +747,23 @@ def test_answers_of_the_fault_server_are_not_changed_by_reading_them():
     before = copy.deepcopy(answer.body)
     read_reply(answer.body, Sampling(stop=("STOP",)))
     assert answer.body == before
+
+
+def test_check_asks_for_one_log_likelihood_and_one_embedding_where_they_are_claimed(serve):
+    def behave(request):
+        if request.path == "/v1/embeddings":
+            return Answer({"data": [{"index": 0, "embedding": [3.0, 4.0]}]})
+        return scoring_server(request)
+
+    server, model = serve(behave, log_likelihood=True, embed_model="embedder")
+    model.check()
+    assert [request.path for request in server.requests] == [
+        "/tokenize", "/tokenize", "/v1/completions", "/v1/embeddings"]
+
+
+@pytest.mark.parametrize("options, says", [({"log_likelihood": True}, "leave log_likelihood off"),
+                                           ({"embed_model": "x"}, "leave embed_model off")])
+def test_a_claim_that_does_not_hold_is_found_before_the_first_call(serve, options, says):
+    _, model = serve([error(404, "no such page")], **options)
+    with pytest.raises(UserError, match=says):
+        model.check()
