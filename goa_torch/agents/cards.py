@@ -18,7 +18,8 @@ from ..types import Card
 DOMAINS = {
     "code": r"cod(?:e|er|ing)|programming|software|programmers?|sql|[a-z]*coder|codeqwen|codellama",
     "math": r"math|maths|mathematics|mathematical|mathstral|arithmetic|algebra|theorems?|olympiad",
-    "biomedical": r"bio|biomedical|biomedicine|medical|medicine|clinical|clinicians?|health|healthcare|biology|pubmed|med",
+    "biomedical": r"bio|biomedical|biomedicine|medical|medicine|clinical|clinicians?|health|healthcare|biology|"
+                  r"pubmed|med",
     "finance": r"finance|financial|economics?|banking|fintech|fin|investment",
     "law": r"law|legal|jurisprudence|saul|lawyers?|contracts?|legislation",
 }
