@@ -37,6 +37,8 @@ class State:
         done: [B] bool, questions that have stopped.
         round: the round that is being talked in; 0 is the independent answer.
         traces: one JSON-able dict a question.
+        history: replies of all nodes after each round, round 0 first.
+        notes: what modules have to remember within a run (they keep nothing themselves), by a name of their own.
     """
 
     questions: list[Question]
@@ -52,6 +54,8 @@ class State:
     relevance: Tensor | None = None
     round: int = 0
     traces: list[dict[str, Any]] = field(default_factory=list)
+    history: list[list[Reply]] = field(default_factory=list)
+    notes: dict[str, Any] = field(default_factory=dict)
     _starts: list[int] | None = field(default=None, repr=False)  # [n] first node of the node's question
 
     @classmethod
@@ -136,4 +140,6 @@ class State:
 def reply_facts(reply: Reply) -> dict[str, Any]:
     """What a trace shows of a reply."""
     facts = {"text": reply.text, "answer": reply.answer, "finish_reason": reply.finish_reason, "error": reply.error}
+    if reply.log_prob is not None:
+        facts |= {"log_prob": reply.log_prob, "completion_tokens": reply.usage.completion_tokens}
     return facts | ({"reasoning": reply.reasoning} if reply.reasoning else {})

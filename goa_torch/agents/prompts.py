@@ -39,6 +39,10 @@ class PromptSet:
     def __repr__(self) -> str:
         return f"PromptSet({self.folder.name})"
 
+    def has(self, template: str) -> bool:
+        """Whether there is a template of that name."""
+        return (self.folder / f"{template}.jinja").is_file()
+
     def sibling(self, name: str) -> PromptSet:
         """The set ``name`` that lies beside this one."""
         if not (self.folder.parent / name).is_dir():

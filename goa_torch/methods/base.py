@@ -39,6 +39,8 @@ class Method(nn.Module):
 
     #: What agents must be able to do.
     needs: tuple[str, ...] = (GENERATE,)
+    #: Prompt templates that the method needs beyond those of the five slots.
+    templates: tuple[str, ...] = ()
 
     def __init__(self, pool: Pool, select: nn.Module, readout: nn.Module, connect: nn.Module | None = None,
                  passing: nn.Module | None = None, stop: nn.Module | None = None,
@@ -54,6 +56,10 @@ class Method(nn.Module):
         for model in pool.models:
             for capability in self.needs:
                 model.need(capability, type(self).__name__)
+        for template in self.templates:
+            if not pool.prompts.has(template):
+                raise UserError(f"{type(self).__name__} needs the prompt template {template}.jinja, which "
+                                f"{pool.prompts.folder} lacks; add it, or choose another prompt set")
 
     def forward(self, questions: Sequence[Question], seed: int = 0, exchange: Exchange | None = None) -> list[Result]:
         """Answers ``questions``.
@@ -71,6 +77,7 @@ class Method(nn.Module):
         recorder = Recorder(questions, seed, self.pool.sampling, exchange)
         state = self.select(questions, self.pool, recorder)
         self.answer(state)
+        state.history.append(list(state.replies))
         while self.connect is not None:
             state.round += 1
             state.done = state.done | self.stop(state, state.round)
@@ -80,6 +87,7 @@ class Method(nn.Module):
             if topology is None:
                 break
             self.talk(state, topology)
+            state.history.append(list(state.replies))
         replies = self.readout(state)
         return [Result(question, reply.answer, reply, calls, trace)
                 for question, reply, calls, trace in zip(questions, replies, recorder.calls, state.traces)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from torch import Tensor
@@ -35,6 +36,7 @@ class AgentConv(RankedMessagePassing):
             ``initial`` one or ``none``. A self loop shows it among the messages instead; if it is the only message, as
             its own.
         label_ones: say the relevance even where all weights are 1 (the released code does).
+        template: the prompt template receivers answer.
 
     Shapes:
         - **state**: :class:`~goa_torch.state.State` with n nodes
@@ -42,11 +44,13 @@ class AgentConv(RankedMessagePassing):
         - **output**: n replies, also written to ``state.replies``
     """
 
-    def __init__(self, weighting: Weighting = "words", own: Own = "latest", label_ones: bool = False) -> None:
+    def __init__(self, weighting: Weighting = "words", own: Own = "latest", label_ones: bool = False,
+                 template: str = "pass") -> None:
         super().__init__()
         self.weighting = weighting
         self.own = own
         self.label_ones = label_ones
+        self.template = template
 
     def forward(self, state: State, topology: Topology, own: Own | None = None,
                 prompts: PromptSet | None = None) -> list[Reply]:
@@ -71,7 +75,7 @@ class AgentConv(RankedMessagePassing):
                 state.agent_of(node), int(state.batch[node]), [] if alone else heard, node if shows_own else None,
                 state.initial[node] if own == "initial" else None, node, int(state.instance[node]),
             ))
-        said = speak(state, receivers, "pass", self.weighting, self.label_ones, prompts)
+        said = self.say(state, receivers, prompts)
         replies = list(state.replies)
         edges: dict[int, list] = {}
         cut: dict[int, list] = {}
@@ -86,8 +90,13 @@ class AgentConv(RankedMessagePassing):
         state.log_replies("pass", [r.node for r in receivers], said, edges=edges, cut=cut)
         return replies
 
+    def say(self, state: State, receivers: list[Receiver], prompts: PromptSet | None) -> list[Reply]:
+        """What receivers reply: one batched request. The place for layers whose agents are prompted differently."""
+        return speak(state, receivers, "pass", self.weighting, self.label_ones, prompts, template=self.template)
+
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(weighting={self.weighting!r}, own={self.own!r})"
+        template = "" if self.template == "pass" else f", template={self.template!r}"
+        return f"{type(self).__name__}(weighting={self.weighting!r}, own={self.own!r}{template})"
 
 
 def _audible(state: State, topology: Topology) -> Topology:
@@ -102,10 +111,15 @@ def _audible(state: State, topology: Topology) -> Topology:
     return Topology(topology.edge_index[:, present], topology.edge_weight[present], topology.active, topology.log_prob)
 
 
-def first_answers(state: State, prompts: PromptSet | None = None) -> None:
-    """Round 0: every node answers on its own."""
+def first_answers(state: State, prompts: PromptSet | None = None, nodes: Sequence[int] | None = None,
+                  template: str = "answer") -> None:
+    """Round 0: every node (or only ``nodes``) answers on its own."""
+    nodes = range(state.num_nodes) if nodes is None else nodes
     receivers = [Receiver(state.agent_of(node), int(state.batch[node]), node=node, instance=int(state.instance[node]))
-                 for node in range(state.num_nodes)]
-    replies = speak(state, receivers, "answer", prompts=prompts)
-    state.replies, state.initial = replies, list(replies)
-    state.log_replies("answer", range(state.num_nodes), replies)
+                 for node in nodes]
+    said = speak(state, receivers, "answer", prompts=prompts, template=template)
+    state.replies = list(state.replies)
+    for node, reply in zip(nodes, said):
+        state.replies[node] = reply
+    state.initial = list(state.replies)
+    state.log_replies("answer", nodes, said)

@@ -105,13 +105,17 @@ class MeanReadout(Readout):
     Args:
         weighting: how relevance reaches the meta-LLM.
         always: synthesise even a lone reply (an aggregator, as in Mixture-of-Agents).
+        agent: name of the agent that writes the synthesis; the meta-LLM by default.
+        template: the prompt template it answers.
     """
 
     by = "mean"
 
     def __init__(self, weighting: Weighting = "words", always: bool = False, label_ones: bool = False,
-                 prompts: PromptSet | None = None) -> None:
+                 prompts: PromptSet | None = None, agent: str | None = None, template: str = "readout") -> None:
         super().__init__()
+        self.agent = agent
+        self.template = template
         self.weighting = weighting
         self.always = always
         self.label_ones = label_ones
@@ -136,8 +140,10 @@ class MeanReadout(Readout):
         if initial:
             state.replies = state.initial
         asked = [number for number, inbox in enumerate(inboxes) if inbox]
-        receivers = [Receiver(state.pool.meta, questions[number], list(inboxes[number])) for number in asked]
-        said = speak(state, receivers, "readout", self.weighting, self.label_ones, self.prompts)
+        reader = state.pool.meta if self.agent is None else state.pool[self.agent]
+        receivers = [Receiver(reader, questions[number], list(inboxes[number])) for number in asked]
+        said = speak(state, receivers, "readout", self.weighting, self.label_ones, self.prompts,
+                     template=self.template)
         state.replies = latest
         replies = [Reply.failure("no agent said anything to read out")] * len(questions)
         for number, reply in zip(asked, said):
@@ -164,6 +170,28 @@ def tally(answers: Sequence[str], weights: Sequence[float], question: Question) 
     return groups
 
 
+def elect(state: State, question: int, votes: Sequence[tuple[int, float]],
+          replies: Sequence[Reply] | None = None) -> list[int]:
+    """The nodes that gave the answer of the largest summed weight, in order; none if nobody gave an answer. A tie is
+    drawn from the stream (seed, question, answer), so that it depends neither on the listing nor on luck.
+
+    Args:
+        votes: (node, weight) of those who may vote; a node whose reply has no answer abstains.
+        replies: of all nodes, if not the latest.
+    """
+    replies = state.replies if replies is None else replies
+    voters = [(node, weight) for node, weight in votes if replies[node].answer is not None]
+    if not voters:
+        return []
+    asked = state.questions[question]
+    groups = tally([replies[node].answer for node, _ in voters], [weight for _, weight in voters], asked)
+    most = max(total for _, total, _ in groups)
+    tied = [places for _, total, places in groups if total >= most * (1 - 1e-9)]
+    won = min(tied, key=lambda places: randomness.stream(
+        state.recorder.seed, asked.task, asked.id, "tie", min(replies[voters[p][0]].answer for p in places)))
+    return [voters[place][0] for place in won]
+
+
 class VoteReadout(Readout):
     """The answer with the largest summed weight. Unparsed, unfinished and failed replies abstain; a tie is drawn from
     the stream (seed, question, answer), so that it depends neither on the listing nor on luck.
@@ -186,14 +214,8 @@ class VoteReadout(Readout):
             if not voters:
                 replies.append(self.take(state, question, inboxes[question], Reply("", "stop")))
                 continue
-            asked = state.questions[question]
-            groups = tally([state.replies[v].answer for v, _ in voters], [w for _, w in voters], asked)
-            most = max(total for _, total, _ in groups)
-            tied = [group for group in groups if group[1] >= most * (1 - 1e-9)]
-            _, _, places = min(tied, key=lambda group: randomness.stream(
-                state.recorder.seed, asked.task, asked.id, "tie", min(state.replies[voters[p][0]].answer
-                                                                      for p in group[2])))
-            replies.append(self.take(state, question, voters, state.replies[voters[places[0]][0]]))
+            winners = elect(state, question, voters)
+            replies.append(self.take(state, question, voters, state.replies[winners[0]]))
         return replies
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Weighting = Literal["words", "numbers", "order", "none"]
 HIGH, MODERATE = 0.7, 0.4
+Compose = Callable[["Receiver", "tuple[Message, ...]"], "tuple[Message, ...]"]
 
 
 @dataclass(slots=True)
@@ -31,7 +32,9 @@ class Receiver:
         own_reply: that reply (the node's latest by default).
         node: the node it is; ``None`` for a readout.
         instance: which copy of the agent.
+        past: earlier turns of its chat, oldest first, for whoever composes prompts of several turns.
         cut: nodes whose messages did not fit its context, filled in by :func:`speak`.
+        forgotten: how many earlier turns did not fit, filled in by :func:`speak`.
     """
 
     agent: Agent
@@ -41,7 +44,9 @@ class Receiver:
     own_reply: Reply | None = None
     node: int | None = None
     instance: int = 0
+    past: list[tuple[Message, ...]] = field(default_factory=list)
     cut: list[int] = field(default_factory=list)
+    forgotten: int = 0
 
 
 def relevance_label(share: float, weight: float, weighting: Weighting) -> str | None:
@@ -82,9 +87,9 @@ def question_facts(state: State, question: int) -> dict[str, Any]:
             "choices": [Span(choice) for choice in asked.choices], "task": asked.task}
 
 
-def render(state: State, receiver: Receiver, purpose: Purpose, weighting: Weighting = "words",
+def render(state: State, receiver: Receiver, purpose: Purpose | str, weighting: Weighting = "words",
            label_ones: bool = False, prompts: PromptSet | None = None, **extra: Any) -> tuple[Message, ...]:
-    """The prompt of ``receiver``."""
+    """The prompt of ``receiver`` from the template of a purpose, or any other."""
     own = None
     if receiver.own is not None:
         reply = receiver.own_reply or state.replies[receiver.own]
@@ -100,20 +105,36 @@ def render(state: State, receiver: Receiver, purpose: Purpose, weighting: Weight
 
 def speak(state: State, receivers: Sequence[Receiver], purpose: Purpose, weighting: Weighting = "words",
           label_ones: bool = False, prompts: PromptSet | None = None, draw: int = 0,
-          extra: Sequence[dict[str, Any]] | None = None) -> list[Reply]:
+          extra: Sequence[dict[str, Any]] | None = None, template: str | None = None,
+          compose: Compose | None = None) -> list[Reply]:
     """Asks every receiver at once: one batch for each model.
 
     Messages that do not fit the context are left out, quietest first; question and own reply stay. What was cut is in
     ``receiver.cut``. A prompt that does not fit even so is for the model to refuse: a recorded failure.
+
+    Args:
+        purpose: what the calls are for; names the template, the way of decoding and the stream.
+        draw: tells calls of the same agent, round and purpose apart.
+        extra: more for templates to read, one dict for each receiver.
+        template: another template than the purpose's.
+        compose: turns a receiver and its rendered prompt into the whole chat; earlier turns (``receiver.past``) are
+            forgotten, oldest first, before a message is cut.
     """
     requests = []
     for number, receiver in enumerate(receivers):
         facts = extra[number] if extra else {}
-        messages = render(state, receiver, purpose, weighting, label_ones, prompts, **facts)
-        while receiver.heard and not _fits(state, receiver.agent, messages, purpose):
-            receiver.heard, (quietest, _) = receiver.heard[:-1], receiver.heard[-1]
-            receiver.cut.append(quietest)
-            messages = render(state, receiver, purpose, weighting, label_ones, prompts, **facts)
+        while True:
+            messages = render(state, receiver, template or purpose, weighting, label_ones, prompts, **facts)
+            if compose is not None:
+                messages = compose(receiver, messages)
+            if not (receiver.past or receiver.heard) or _fits(state, receiver.agent, messages, purpose):
+                break
+            if receiver.past:
+                receiver.past = receiver.past[1:]
+                receiver.forgotten += 1
+            else:
+                receiver.heard, (quietest, _) = receiver.heard[:-1], receiver.heard[-1]
+                receiver.cut.append(quietest)
         requests.append(Request(receiver.agent, messages, purpose, receiver.question, state.round,
                                 receiver.instance, draw))
     return state.recorder.ask(requests)
