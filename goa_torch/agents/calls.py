@@ -197,8 +197,16 @@ class Exchange:
             for lane in lanes.values():
                 serve(lane)
         else:
-            with ThreadPoolExecutor(len(lanes)) as executor:
-                list(executor.map(serve, lanes.values()))
+            executor = ThreadPoolExecutor(len(lanes))
+            try:
+                for future in [executor.submit(serve, lane) for lane in lanes.values()]:
+                    future.result()
+            except BaseException:  # Ctrl-C or a bug: do not wait for what other lanes still have to say
+                for model in {id(item[0]): item[0] for item in items}.values():
+                    model.close()
+                executor.shutdown(wait=False, cancel_futures=True)
+                raise
+            executor.shutdown()
         return replies  # type: ignore[return-value]
 
 
