@@ -87,24 +87,23 @@ def percent(value: float | None, digits: int = 1) -> str:
     return "" if value is None else f"{100 * value:.{digits}f}"
 
 
-def signed(value: float | None) -> str:
-    return "" if value is None else f"{100 * value:+.1f}"
+def signed(value: float | None, digits: int = 1) -> str:
+    return "" if value is None else f"{100 * value:+.{digits}f}"
 
 
 def p_value(value: float | None) -> str:
     return "" if value is None else "<.001" if value < 0.001 else f"{value:.3f}".lstrip("0") if value < 1 else "1"
 
 
-def _interval(low: float | None, high: float | None, write: Any) -> str:
-    return "" if low is None or high is None else f" [{write(low)}, {write(high)}]"
+def _accuracy(row: Row, digits: int = 1) -> str:
+    return f"{percent(row['accuracy'])} [{percent(row['low'], digits)}, {percent(row['high'], digits)}]"
 
 
-def _accuracy(row: Row) -> str:
-    return percent(row["accuracy"]) + _interval(row["low"], row["high"], percent)
-
-
-def _difference(row: Row) -> str:
-    return signed(row["difference"]) + _interval(row["difference_low"], row["difference_high"], signed)
+def _difference(row: Row, digits: int = 1) -> str:
+    if row["difference"] is None:
+        return "baseline"
+    low, high = (signed(row[f"difference_{end}"], digits) for end in ("low", "high"))
+    return f"{signed(row['difference'])} [{low}, {high}]"
 
 
 def _amount(value: float) -> str:
@@ -119,10 +118,9 @@ def markdown(summary: Mapping[str, Any]) -> str:
     for title, rows in sections(summary):
         lines = [f"## {title}", "", "| " + " | ".join(header) + " |", "|" + " --- |" + " ---: |" * (len(header) - 1)]
         for row in rows:
-            difference = _difference(row) or "baseline"
             cells = [row["method"].replace("|", "\\|"), row["questions"], row["seeds"], _accuracy(row),
-                     percent(row["sd_seeds"]), difference, p_value(row["p_holm"]), row["unparsed"], row["unfinished"],
-                     row["failed"], _amount(row["calls"]), _amount(row["tokens"]), _amount(row["depth"]),
+                     percent(row["sd_seeds"]), _difference(row), p_value(row["p_holm"]), row["unparsed"],
+                     row["unfinished"], row["failed"], _amount(row["calls"]), _amount(row["tokens"]), _amount(row["depth"]),
                      f"{row['seconds']:.2f}", _amount(row["paid_tokens"]), "yes" if row["front_tokens"] else ""]
             lines.append("| " + " | ".join(map(str, cells)) + " |")
         blocks.append("\n".join([*lines, "", *(f"- {line}" for line in notes(summary, rows))]))
@@ -152,12 +150,14 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
         table = Table(title=Text(title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False,
                       padding=(0, 1, 0, 0))
         table.add_column("method", overflow="fold", max_width=34)
-        for name in ("acc % [95%]", "diff [95%]", "p Holm", "unp/unf/fail", "calls", "tokens", "depth", "s/q", "paid"):
+        for name in ("accuracy\n% [95%]", "difference\n[95%]", "p\nHolm", "unp/\nunf/fail", "calls", "tokens", "depth",
+                     "s/q", "paid\ntokens"):
             table.add_column(name, justify="right", no_wrap=True)
         for row in rows:
+            digits = 1 if row["questions"] >= 200 else 0  # decimals of an interval that wide would only fill the line
             table.add_row(
-                Text(row["method"], style="bold" if row["front_tokens"] else ""), _accuracy(row),
-                _difference(row) or "baseline", p_value(row["p_holm"]),
+                Text(row["method"], style="bold" if row["front_tokens"] else ""), _accuracy(row, digits),
+                _difference(row, digits), p_value(row["p_holm"]),
                 f"{row['unparsed']}/{row['unfinished']}/{row['failed']}", _amount(row["calls"]),
                 _amount(row["tokens"]), _amount(row["depth"]), _seconds(row["seconds"]), _amount(row["paid_tokens"]),
             )
