@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..agents.cards import card_from_file, card_from_readme, card_to_yaml, split_readme
+from ..config import first_line
 from ..errors import UserError
 
 if TYPE_CHECKING:
     from ..types import Card
 
+_TIMEOUT = 5.0  # seconds to connect and seconds to answer
 _LONGEST = 6000  # characters of a README that a summarising agent reads
 
 
@@ -40,10 +42,46 @@ def _read(model: str, file: Path | None) -> tuple[str, Card]:
     if file is not None or path.exists():
         card = card_from_file(path, "" if file is None else model)
         return (path / "README.md" if path.is_dir() else path).read_text(encoding="utf-8-sig"), card
-    from ..agents.hub import fetch_readme
-
-    text, parameters = fetch_readme(model)
+    text, parameters = _from_hub(model)
     return text, card_from_readme(text, model, parameters)
+
+
+def _from_hub(model: str) -> tuple[str, int | None]:
+    """README and number of parameters of a model on the hub; the README alone from the local cache if there is no hub.
+
+    One short request comes first: the hub client retries a download for half a minute where there is no network.
+    """
+    from huggingface_hub import HfApi, hf_hub_download
+    from huggingface_hub.errors import (
+        EntryNotFoundError,
+        GatedRepoError,
+        HfHubHTTPError,
+        HFValidationError,
+        HTTPError,
+        RepositoryNotFoundError,
+    )
+
+    try:
+        weights = HfApi().model_info(model, timeout=_TIMEOUT).safetensors
+        reached = True
+    except HFValidationError as error:
+        raise UserError(f"{model}: no such file or folder, and not a hub id") from error
+    except GatedRepoError as error:
+        raise UserError(f"{model} is gated on the hub: accept its terms there and log in (hf auth login)") from error
+    except RepositoryNotFoundError as error:
+        raise UserError(f"{model}: no such file or folder, and no such model on the hub") from error
+    except (HTTPError, OSError) as error:
+        if isinstance(error, HfHubHTTPError):
+            raise UserError(f"{model}: the hub refuses: {first_line(error)}") from error
+        weights, reached, why = None, False, first_line(error)
+    try:
+        path = hf_hub_download(model, "README.md", local_files_only=not reached)
+    except EntryNotFoundError as error:
+        raise UserError(f"{model} has no README on the hub; name one with --file" if reached else
+                        f"{model}: the hub cannot be reached ({why}); name a README with --file") from error
+    except (HTTPError, OSError) as error:
+        raise UserError(f"{model}: the README cannot be fetched: {first_line(error)}") from error
+    return Path(path).read_text(encoding="utf-8-sig"), weights.total if weights else None
 
 
 def _summary(who: str, text: str) -> str:
