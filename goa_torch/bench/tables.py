@@ -120,7 +120,7 @@ def markdown(summary: Mapping[str, Any]) -> str:
         for row in rows:
             cells = [row["method"].replace("|", "\\|"), row["questions"], row["seeds"], _accuracy(row),
                      percent(row["sd_seeds"]), _difference(row), p_value(row["p_holm"]), row["unparsed"],
-                     row["unfinished"], row["failed"], _amount(row["calls"]), _amount(row["tokens"]), _amount(row["depth"]),
+                     row["unfinished"], row["failed"], *(_amount(row[cost]) for cost in ("calls", "tokens", "depth")),
                      f"{row['seconds']:.2f}", _amount(row["paid_tokens"]), "yes" if row["front_tokens"] else ""]
             lines.append("| " + " | ".join(map(str, cells)) + " |")
         blocks.append("\n".join([*lines, "", *(f"- {line}" for line in notes(summary, rows))]))

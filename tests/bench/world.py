@@ -87,4 +87,7 @@ if __name__ == "__main__":
 
     seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 0.0
     with in_world():
-        run_experiment(sys.argv[1], out=sys.argv[2], pools={"tiny": make_pool(seconds=seconds)})
+        try:
+            run_experiment(sys.argv[1], out=sys.argv[2], pools={"tiny": make_pool(seconds=seconds)})
+        except UserError as error:
+            sys.exit(f"error: {error}")
