@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
-from .console import console, settings
+from .console import console, plain, settings
 
 if TYPE_CHECKING:
     from ..agents.pool import Pool
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     from .show_trace import show_result
 
     out = console()
-    out.print(f"question: {question.text}")
+    out.print(f"question: {plain(question.text)}")
     shown = " ".join(f"{key}={value}" for key, value in values.items())
     out.print(f"pool {pool.name}, method {args.method}{' ' + shown if shown else ''}, seed {args.seed}")
     show_result(result, pool, out, wall)
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         _write_json(args.trace, _record(result, pool, args, method.config))
         out.print(f"trace: {args.trace}")
     if args.plot is not None:
-        plot_trace(result.trace, f"{args.method}: {question.text}", args.plot)
+        plot_trace(result.trace, f"{args.method}: {plain(question.text)}", args.plot)
         out.print(f"plot: {args.plot}")
     return 1 if result.reply.failed else 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +11,23 @@ from ..errors import UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
 
 def console(stderr: bool = False) -> Console:
-    """Where a command writes. Text of models and users is never read as rich markup."""
-    from rich.console import Console
+    """Where a command writes. What models and users wrote is never read as markup or emoji names."""
+    import rich.console
 
-    return Console(stderr=stderr, markup=False, highlight=False, soft_wrap=False)
+    class Console(rich.console.Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return Console(stderr=stderr, markup=False, highlight=False, emoji=False)
+
+
+def plain(text: str) -> str:
+    """``text`` without control characters, with which a reply could steer the terminal."""
+    return _CONTROL.sub("\ufffd", text)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None) -> None:
@@ -28,7 +40,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title:
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(str(cell)) for cell in row))
+        table.add_row(*(Text(plain(str(cell))) for cell in row))
     console().print(table)
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 import textwrap
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
+from .console import plain
 from .show_trace import node_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from matplotlib.patches import Circle
 
 SUFFIXES = (".svg", ".png", ".pdf")
@@ -36,26 +39,30 @@ def plot_trace(trace: dict[str, Any], title: str, path: Path) -> None:
     """
     import matplotlib
 
-    matplotlib.rcParams["svg.hashsalt"] = "goa"  # the same trace gives the same file
-    matplotlib.rcParams["svg.fonttype"] = "none"
+    # the same trace gives the same file; text stays text; a dollar sign in a question is one
+    style = {"svg.hashsalt": "goa", "svg.fonttype": "none", "text.parse_math": False}
+    with matplotlib.rc_context(style), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # viewers of an SVG have other fonts
+        figure = _figure(trace, title)
+        metadata = {"Date": None} if path.suffix.lower() == ".svg" else None
+        figure.savefig(path, metadata=metadata, dpi=150)
+
+
+def _figure(trace: dict[str, Any], title: str) -> Figure:
     from matplotlib.figure import Figure
 
-    rounds = [stage for stage in trace["stages"] if stage["stage"] == "pass"]
-    drawn = rounds[-_PANELS:]
+    drawn = [stage for stage in trace["stages"] if stage["stage"] == "pass"][-_PANELS:]
     panels = [drawn] if len(drawn) <= 2 and _distinct(drawn) else [[stage] for stage in drawn]
     columns = min(3, len(panels))
     rows = math.ceil(len(panels) / columns)
     size = 7.0 if len(panels) == 1 else 4.6
     figure = Figure(figsize=(size * columns, size * rows + 0.6), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False).flatten()
-    for number, axis in enumerate(axes):
+    for number, axis in enumerate(figure.subplots(rows, columns, squeeze=False).flatten()):
         axis.set_axis_off()
         if number < len(panels):
-            last = number == len(panels) - 1
-            _draw(axis, trace, panels[number], readout=last)
+            _draw(axis, trace, panels[number], readout=number == len(panels) - 1)
     figure.suptitle("\n".join(textwrap.wrap(title, 60 * columns)[:3]), fontsize=11)
-    metadata = {"Date": None} if path.suffix.lower() == ".svg" else None
-    figure.savefig(path, metadata=metadata, dpi=150)
+    return figure
 
 
 def _distinct(rounds: Sequence[dict[str, Any]]) -> bool:
@@ -156,7 +163,8 @@ def _readout(axis: Axes, trace: dict[str, Any], nodes: Sequence[Circle], names: 
         axis.add_patch(Circle(nodes[sender].center, nodes[sender].radius + 0.035, fill=False, edgecolor=_GOLD,
                               linewidth=1.8, zorder=3))
     heard = ", ".join(f"{names[sender]} {weight:.2f}" for sender, weight in stage["edges"]) or "nobody"
-    text = " ".join(str(stage["answer"] if stage["answer"] is not None else stage["text"] or "no answer").split())
+    said = stage["answer"] if stage["answer"] is not None else stage["text"] or "no answer"
+    text = " ".join(plain(said).split())
     label = f"read out ({stage['by']}) from {heard}\n{textwrap.shorten(text, 70, placeholder=' ...')}"
     axis.text(0, -1.75, label, ha="center", va="center", fontsize=8.5, zorder=4, wrap=True,
               bbox={"boxstyle": "round,pad=0.4", "facecolor": "#fff6df", "edgecolor": _GOLD})

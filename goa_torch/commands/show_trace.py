@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..agents.pool import Pool
 from ..types import Result, Usage
+from .console import plain
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -107,7 +108,7 @@ def _show_replies(replies: list[dict[str, Any]], names: list[str], out: Console)
         note = {"length": " (cut off)", "error": " (failed)"}.get(reply["finish_reason"], "")
         out.print(Text(f"{names[reply['node']]}{note}:", style="bold"))
         body = reply["text"] if reply["text"] is not None else reply["error"]
-        out.print(Padding(Text((body or "").strip() or "(says nothing)"), (0, 0, 0, 4)))
+        out.print(Padding(Text(plain(body or "").strip() or "(says nothing)"), (0, 0, 0, 4)))
 
 
 def _show_answer(result: Result, out: Console) -> None:
@@ -115,12 +116,14 @@ def _show_answer(result: Result, out: Console) -> None:
     from rich.text import Text
 
     if result.reply.failed:
-        out.print(Panel(Text(f"No answer: {result.reply.error}"), title="answer", border_style="red"))
+        out.print(Panel(Text(plain(f"No answer: {result.reply.error}")), title="answer", border_style="red"))
         return
-    body = Text((result.reply.text or "").strip() or "(says nothing)")
+    body = Text(plain(result.reply.text or "").strip() or "(says nothing)")
     cut = result.reply.finish_reason == "length"
     out.print()
     out.print(Panel(body, title="answer (cut off: raise --max-new-tokens)" if cut else "answer", border_style="green"))
+    if result.answer is not None:
+        out.print(f"read as: {plain(result.answer)}")
 
 
 def _show_cost(result: Result, out: Console, wall_seconds: float) -> None:
