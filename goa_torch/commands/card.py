@@ -13,13 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..agents.cards import card_from_file, card_from_readme, card_to_yaml, split_readme
-from ..config import first_line
 from ..errors import UserError
 
 if TYPE_CHECKING:
     from ..types import Card
 
-_TIMEOUT = 5.0  # seconds to connect and seconds to answer
 _LONGEST = 6000  # characters of a README that a summarising agent reads
 
 
@@ -47,41 +45,32 @@ def _read(model: str, file: Path | None) -> tuple[str, Card]:
 
 
 def _from_hub(model: str) -> tuple[str, int | None]:
-    """README and number of parameters of a model on the hub; the README alone from the local cache if there is no hub.
+    """README and, where the hub answers, number of parameters of a model on the hub."""
+    from ..agents import hub
 
-    One short request comes first: the hub client retries a download for half a minute where there is no network.
-    """
-    from huggingface_hub import HfApi, hf_hub_download
-    from huggingface_hub.errors import (
-        EntryNotFoundError,
-        GatedRepoError,
-        HfHubHTTPError,
-        HFValidationError,
-        HTTPError,
-        RepositoryNotFoundError,
-    )
+    if not hub.is_hub_id(model):
+        raise UserError(f"{model}: no such file or folder, and not a hub id")
+    try:
+        path = hub.fetch(model, file="README.md")
+    except hub.Unreachable as error:
+        raise UserError(f"{model}: {error}; name a README with --file") from error
+    return path.read_text(encoding="utf-8-sig"), _parameters_on_hub(model)
 
+
+def _parameters_on_hub(model: str) -> int | None:
+    """How many parameters the hub counted in the model's safetensors, if it can be asked and knows."""
+    from huggingface_hub import HfApi, constants
+    from huggingface_hub.errors import HTTPError
+
+    from ..agents import hub
+
+    if constants.is_offline_mode() or hub.reachable(constants.ENDPOINT):
+        return None
     try:
-        weights = HfApi().model_info(model, timeout=_TIMEOUT).safetensors
-        reached = True
-    except HFValidationError as error:
-        raise UserError(f"{model}: no such file or folder, and not a hub id") from error
-    except GatedRepoError as error:
-        raise UserError(f"{model} is gated on the hub: accept its terms there and log in (hf auth login)") from error
-    except RepositoryNotFoundError as error:
-        raise UserError(f"{model}: no such file or folder, and no such model on the hub") from error
-    except (HTTPError, OSError) as error:
-        if isinstance(error, HfHubHTTPError):
-            raise UserError(f"{model}: the hub refuses: {first_line(error)}") from error
-        weights, reached, why = None, False, first_line(error)
-    try:
-        path = hf_hub_download(model, "README.md", local_files_only=not reached)
-    except EntryNotFoundError as error:
-        raise UserError(f"{model} has no README on the hub; name one with --file" if reached else
-                        f"{model}: the hub cannot be reached ({why}); name a README with --file") from error
-    except (HTTPError, OSError) as error:
-        raise UserError(f"{model}: the README cannot be fetched: {first_line(error)}") from error
-    return Path(path).read_text(encoding="utf-8-sig"), weights.total if weights else None
+        counted = HfApi().model_info(model, timeout=hub.PROBE_SECONDS).safetensors
+    except (HTTPError, OSError):  # the README is there: a card without the exact size is better than none
+        return None
+    return counted.total if counted else None
 
 
 def _summary(who: str, text: str) -> str:
