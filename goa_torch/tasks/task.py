@@ -120,8 +120,8 @@ def content_hash(*parts: str) -> str:
 
 def _gold_letter(gold: str, choices: tuple[str, ...], where: str) -> str:
     if len(choices) < 2:
-        raise UserError(f"{where}: a choice needs at least two options: 'choices', or \"The options are: (A) ... (B) ...\" "
-                        "at the end of the question")
+        raise UserError(f"{where}: a choice needs two options or more: a column 'choices', or \"The options are: "
+                        "(A) ... (B) ...\" at the end of the question")
     letter = re.fullmatch(r"\(?([A-Za-z])[).]?", gold)
     if letter and letter[1].upper() in LETTERS[: len(choices)]:
         return letter[1].upper()
