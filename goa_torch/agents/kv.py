@@ -1,0 +1,264 @@
+"""Keys and values of the rows in flight, and those of prompts seen before.
+
+:class:`RowCache` is the cache handed to the model: one preallocated buffer in which *all rows end at the same column*.
+Rows of any length sit side by side (left padding), a new row is prefilled straight into its place at the right end while others are
+half-way through, and a finished row leaves by one copy: the last row moves into its place.
+:class:`PrefixStore` keeps prompts' keys and values for later prompts that start the same way.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Callable, Sequence
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache, CacheLayerMixin
+
+#: (heads, head size, dtype, device) of one layer's keys or values.
+Channel = tuple[int, int, torch.dtype, torch.device]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a model's layers keep for each token: ``channels[2 * layer]`` are keys, ``channels[2 * layer + 1]`` values."""
+
+    channels: tuple[Channel, ...]
+
+    @classmethod
+    def of(cls, recorded: Sequence[tuple[Tensor, Tensor]]) -> Layout:
+        return cls(tuple((t.shape[1], t.shape[3], t.dtype, t.device) for pair in recorded for t in pair))
+
+    @property
+    def bytes_per_token(self) -> int:
+        return sum(heads * size * dtype.itemsize for heads, size, dtype, _ in self.channels)
+
+    def slabs(self) -> list[tuple[Channel, list[int]]]:
+        """Channels of the same kind, which live in one tensor; usually there is one kind."""
+        kinds: dict[Channel, list[int]] = {}
+        for number, channel in enumerate(self.channels):
+            kinds.setdefault(channel, []).append(number)
+        return list(kinds.items())
+
+
+class _Recorder(CacheLayerMixin):
+    """A layer that keeps what one forward pass hands it: how :func:`record_layout` learns shapes."""
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        self.keys, self.values, self.is_initialized = key_states, value_states, True
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args, **kwargs) -> tuple[Tensor, Tensor]:
+        self.lazy_initialization(key_states, value_states)
+        return key_states, value_states
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return query_length, 0
+
+    def get_seq_length(self) -> int:
+        return 0
+
+    def get_max_length(self) -> int:
+        return -1
+
+
+class RecordingCache(Cache):
+    """A cache for one forward pass of one token, after which :meth:`layout` knows what the model keeps."""
+
+    def __init__(self) -> None:
+        super().__init__(layer_class_to_replicate=_Recorder)
+
+    def layout(self) -> Layout:
+        if not self.layers or not all(layer.is_initialized for layer in self.layers):
+            raise ValueError("the model does not keep keys and values in every layer")
+        return Layout.of([(layer.keys, layer.values) for layer in self.layers])
+
+
+class _Window(CacheLayerMixin):
+    """One layer of :class:`RowCache`: reads and writes the rows and columns its owner points at."""
+
+    is_sliding = False  # whole rows are kept; a sliding window is the mask's business
+
+    def __init__(self, owner: RowCache, keys: Tensor, values: Tensor) -> None:
+        super().__init__()
+        self.owner, self.keys, self.values, self.is_initialized = owner, keys, values, True
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        pass
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args, **kwargs) -> tuple[Tensor, Tensor]:
+        rows, first, start, end = self.owner.window
+        self.keys[rows, :, start:end] = key_states
+        self.values[rows, :, start:end] = value_states
+        return self.keys[rows, :, first:end], self.values[rows, :, first:end]
+
+    def get_seq_length(self) -> int:
+        _, first, start, _ = self.owner.window
+        return start - first
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self.get_seq_length() + query_length, 0
+
+    def get_max_length(self) -> int:
+        return -1
+
+
+class RowCache(Cache):
+    """Keys and values of up to ``rows`` sequences in ``columns`` columns.
+
+    Attributes:
+        end: the column after the last token of every row.
+        begin: for each row in use, the column of its first token; what lies left of it is masked, and finite.
+        window: (rows, first key column, first query column, end) of the forward pass under way.
+    """
+
+    def __init__(self, layout: Layout, rows: int, columns: int) -> None:
+        self.rows, self.columns = rows, columns
+        self.end = 0
+        self.begin: list[int] = []
+        self.window: tuple[slice, int, int, int] = (slice(0, 0), 0, 0, 0)
+        # Never read before it is written: columns left of a row's beginning are zeroed when it is placed.
+        self._slabs = [torch.empty(len(numbers), rows, heads, columns, size, dtype=dtype, device=device)
+                       for (heads, size, dtype, device), numbers in layout.slabs()]
+        place = {number: slab[i] for slab, (_, numbers) in zip(self._slabs, layout.slabs())
+                 for i, number in enumerate(numbers)}
+        super().__init__(layers=[_Window(self, place[i], place[i + 1]) for i in range(0, len(place), 2)])
+
+    @property
+    def first(self) -> int:
+        """The first column any row uses."""
+        return min(self.begin, default=self.end)
+
+    def look_at(self, rows: slice, queries: int, end: int) -> None:
+        """Points the next forward pass at ``rows``: its ``queries`` tokens are those just before column ``end``."""
+        self.window = (rows, min(min(self.begin[rows]), end - queries), end - queries, end)
+
+    def mask(self) -> Tensor:
+        """Which key columns of the window hold a token, [rows, columns] (bool)."""
+        rows, first, _, end = self.window
+        begin = torch.tensor(self.begin[rows])
+        return torch.arange(first, end)[None] >= begin[:, None]
+
+    def positions(self) -> Tensor:
+        """Positions of the window's queries within their rows, [rows, queries]; 0 for padding."""
+        rows, _, start, end = self.window
+        begin = torch.tensor(self.begin[rows])
+        return (torch.arange(start, end)[None] - begin[:, None]).clamp_min_(0)
+
+    def place(self, length: int, prefix: list[Tensor] | None, known: int) -> None:
+        """Adds a row of ``length`` tokens that ends at :attr:`end`, its first ``known`` tokens taken from ``prefix``."""
+        row, begin = len(self.begin), self.end - length
+        for number, slab in enumerate(self._slabs):
+            slab[:, row, :, :begin] = 0
+            if known:
+                slab[:, row, :, begin : begin + known] = prefix[number][:, :, :known]
+        self.begin.append(begin)
+
+    def snapshot(self, row: int, length: int) -> list[Tensor]:
+        """A copy of the first ``length`` tokens of a row, one [channels, heads, length, size] for each kind of channel."""
+        begin = self.begin[row]
+        return [slab[:, row, :, begin : begin + length].clone() for slab in self._slabs]
+
+    def drop(self, row: int) -> None:
+        """Removes a row; the last one takes its place."""
+        last = len(self.begin) - 1
+        if row != last:
+            for slab in self._slabs:
+                slab[:, row, :, : self.end] = slab[:, last, :, : self.end]
+            self.begin[row] = self.begin[last]
+        self.begin.pop()
+
+    def realign(self, end: int) -> None:
+        """Moves all rows sideways so that they end at column ``end``."""
+        by, first, used = end - self.end, self.first, slice(0, len(self.begin))
+        if by and self.begin:
+            for slab in self._slabs:
+                for channel in slab:  # one at a time: the copy stays small
+                    channel[used, :, first + by : end] = channel[used, :, first : self.end].clone()
+                    channel[used, :, : max(first + by, 0)] = 0
+        self.begin = [begin + by for begin in self.begin]
+        self.end = end
+
+
+#: Prompts are compared block by block.
+BLOCK = 16
+
+
+@dataclass
+class _Entry:
+    ids: list[int]
+    tensors: list[Tensor]
+    keys: list[int]
+
+
+class PrefixStore:
+    """Keys and values of prompts by their tokens, least recently used out first.
+
+    Args:
+        budget: most tokens kept.
+    """
+
+    def __init__(self, budget: int) -> None:
+        self.budget = budget
+        self.tokens = 0
+        self._entries: OrderedDict[int, _Entry] = OrderedDict()
+        self._holders: dict[int, int] = {}
+        self._next = 0
+
+    @staticmethod
+    def block_keys(ids: Sequence[int]) -> list[int]:
+        """A hash of the first 16, 32, 48, ... tokens."""
+        keys, key = [], 0
+        for start in range(0, len(ids) - BLOCK + 1, BLOCK):
+            key = hash((key, *ids[start : start + BLOCK]))
+            keys.append(key)
+        return keys
+
+    def match(self, ids: Sequence[int], keys: Sequence[int]) -> tuple[list[Tensor] | None, int]:
+        """The longest known beginning of ``ids``: tensors and number of tokens (0 if there is none).
+
+        Never all of ``ids``: the last token has to be computed, because its logits are wanted.
+        """
+        holder = next((self._holders[key] for key in reversed(keys) if key in self._holders), None)
+        if holder is None:
+            return None, 0
+        entry = self._entries[holder]
+        self._entries.move_to_end(holder)
+        same = next((i for i, (a, b) in enumerate(zip(entry.ids, ids)) if a != b), min(len(entry.ids), len(ids)))
+        return entry.tensors, min(same, len(ids) - 1)
+
+    def put(self, ids: Sequence[int], keys: Sequence[int], tensors: Callable[[], list[Tensor]]) -> None:
+        """Keeps a prompt, unless one kept contains it; lets go of those it contains and of the least recently used beyond
+        the budget."""
+        if len(ids) > self.budget or not keys:
+            return
+        contained = self._holders.get(keys[-1])
+        if contained is not None and len(self._entries[contained].ids) >= len(ids):
+            return
+        for holder in {self._holders[key] for key in keys if key in self._holders}:
+            if len(self._entries[holder].ids) <= len(ids) and self._entries[holder].keys[-1] in keys:
+                self._remove(holder)
+        number, self._next = self._next, self._next + 1
+        self._entries[number] = _Entry(list(ids), tensors(), list(keys))
+        self._holders.update(dict.fromkeys(keys, number))
+        self.tokens += len(ids)
+        while self.tokens > self.budget:
+            self._remove(next(iter(self._entries)))
+
+    def room(self, budget: int) -> None:
+        """Changes the budget."""
+        self.budget = budget
+        while self.tokens > self.budget:
+            self._remove(next(iter(self._entries)))
+
+    def clear(self) -> None:
+        self._entries.clear()
+        self._holders.clear()
+        self.tokens = 0
+
+    def _remove(self, number: int) -> None:
+        entry = self._entries.pop(number)
+        self.tokens -= len(entry.ids)
+        for key in entry.keys:
+            if self._holders.get(key) == number:
+                del self._holders[key]
