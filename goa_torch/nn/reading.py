@@ -22,7 +22,7 @@ _BEFORE = re.compile(
     re.IGNORECASE | re.VERBOSE)
 #: What follows a statement: its line or bracket ends, or a reason is given. Never a unit.
 _AFTER = re.compile(
-    rf"""[ \t]* (?: [.;:(] | [-\u2013\u2014][ ]
+    rf"""[ \t]* (?: [.;(] | [-\u2013\u2014][ ]
                   | ,? [ \t]* (?: $ | [\n)\]}}] | \b(?:because|since|as|for|respectively|points?)\b
                                 | \b{_JUDGED}[ \t]*[_\#(\[]?[ \t]*\w\b | \d{{1,4}}[ \t]*[:=] ) )""",
     re.IGNORECASE | re.VERBOSE)
@@ -32,7 +32,7 @@ _LABEL = re.compile(
     rf"""(?: (?<![A-Za-z.]) {_JUDGED} [ \t]* [\#_(\[]? [ \t]*
              (?: of [ \t]+ (?:response|reply|agent) [ \t]* \#? [ \t]* )?
              (?P<named> \d{{1,4}} | (?<=[ \t\#_(\[]) [A-Z] ) \b
-           | (?: ^ | (?<=[\n{{\[,(]) ) [ \t]* (?P<bare> \d{{1,4}} ) )
+           | (?<![\w.]) (?P<bare> \d{{1,4}} ) )
          [ \t]* [)\]]? [ \t]* (?: s\b )? [ \t]*
          (?: \( [A-Za-z] [^()\n]{{0,60}} \) [ \t]* )? (?:score|relevance)? [ \t]*
          (?: [:=(] | -> | => | \u2192 | (?:is|gets|receives)\b | [-\u2013\u2014](?=[ \t]) ) [ \t]*
@@ -108,7 +108,8 @@ def _labelled(text: str, n: int) -> tuple[int, list[float] | None]:
     scores: dict[tuple[int, str], float] = {}
     end = -1
     for match in _LABEL.finditer(text):
-        if _ends(text, match.end()):
+        item = not match["bare"] or _begins(text, match.start(), after=",;")
+        if item and _ends(text, match.end()):
             label = (match["named"] or match["bare"]).lower()
             scores[(int(label), "") if label.isdecimal() else (-1, label)] = _value(match["value"])
             end = match.end()
@@ -126,10 +127,11 @@ def _statement(text: str, n: int) -> tuple[int, list[float] | None]:
     return last
 
 
-def _begins(text: str, place: int) -> bool:
-    """Whether a statement can begin at ``place``."""
+def _begins(text: str, place: int, after: str = "") -> bool:
+    """Whether a statement can begin at ``place``, an item of one also behind one of the signs ``after``."""
     window = text[max(0, place - 40) : place]
-    return _BEFORE.search(window if place <= 40 else "x" + window) is not None
+    ahead = window.rstrip()[-1:]
+    return (ahead != "" and ahead in after) or _BEFORE.search(window if place <= 40 else "x" + window) is not None
 
 
 def _even(run: str) -> bool:

@@ -34,7 +34,9 @@ _IS_RIGHT = re.compile(
     r"(?:correct|right|best|appropriate|accurate\s+answer|answer)\b", re.IGNORECASE)
 _JOINED = re.compile(r"(?<![\w'-])[(\[]?[A-Z][)\]]?\s*(?:[,/&]|,?\s*\b(?:or|and))\s*$")
 _ALONE = re.compile(r"[(\[]?(?P<letter>[A-Z])[)\]]?[.:]?")
-_OPTION_LINE = re.compile(r"(?:[(\[](?P<in>[A-Za-z])[)\]]|(?P<plain>[A-Z])[.)])(?:\s|$)")
+# An option repeated, not a sentence about it ("(B) is wrong").
+_OPTION_LINE = re.compile(r"(?:[(\[](?P<in>[A-Za-z])[)\]]|(?P<plain>[A-Z])[.)])"
+                          r"(?:$|\s(?!\s*(?:is|are|was|isn't|seems|looks|could|may|might|would|can|cannot|can't|or|and)\b))")
 
 
 def read_choice(text: str, n_choices: int) -> str | None:
