@@ -28,11 +28,28 @@ register("vote", "goa_torch.methods.vote:Vote", "first answers of several agents
 register("self_consistency", "goa_torch.methods.vote:SelfConsistency", "n samples of one agent, majority")
 register("moa", "goa_torch.methods.moa:MoA", "Mixture-of-Agents: layers that read all replies, then a synthesis")
 register("goa", "goa_torch.methods.goa:GoA", "Graph-of-Agents: select, score, source to target and back, read out")
+register("mad", "goa_torch.methods.mad:MAD", "debate: everybody hears everybody, majority")
+register("sparse_mad", "goa_torch.methods.sparse_mad:SparseMAD", "debate over a fixed sparse graph")
+register("ring_mad", "goa_torch.methods.ring_mad:RingMAD", "debate on a ring")
+register("small_world", "goa_torch.methods.small_world:SmallWorldMAD", "debate with one near and one distant peer")
+register("random_nodup", "goa_torch.methods.random_nodup:RandomNoDup", "debate with k peers drawn anew each round")
+register("stage_switching", "goa_torch.methods.stage_switching:StageSwitchingMAD",
+         "debate under one rule first, another one later")
+register("random_switching", "goa_torch.methods.random_switching:RandomSwitchingMAD",
+         "debate under a rule drawn anew each round")
+register("uncertainty_guided", "goa_torch.methods.uncertainty_guided:UncertaintyGuidedMAD",
+         "debate in which sure peers are heard more often")
 
 
 def method_names() -> list[str]:
     """Every method's name."""
     return sorted(_METHODS)
+
+
+def name_of(cls: type) -> str:
+    """The name under which a class is registered; of a class that is not, its own."""
+    target = f"{cls.__module__}:{cls.__qualname__}"
+    return next((name for name, (known, _) in _METHODS.items() if known == target), cls.__name__)
 
 
 def describe_method(name: str) -> str:

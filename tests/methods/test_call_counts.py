@@ -37,6 +37,16 @@ def sure(chat):
     ("goa", {"mode": "released", "readout": "mean"},
      {"select": 1, "answer": 3, "score": 3, "pass": 4, "readout": 1}, 7),
     ("goa", {"k": -1}, {"select": 2, "answer": 2, "score": 2, "pass": 2}, 6),
+    ("mad", {}, {"answer": 3, "pass": 3}, 2),
+    ("mad", {"n": None, "rounds": 3, "history": False}, {"answer": 6, "pass": 12}, 3),
+    ("sparse_mad", {}, {"answer": 6, "pass": 18}, 4),
+    ("ring_mad", {}, {"answer": 8, "pass": 104}, 14),
+    ("small_world", {}, {"answer": 8, "pass": 104}, 14),
+    ("random_nodup", {}, {"answer": 8, "pass": 104}, 14),
+    ("random_nodup", {"stop": "rounds:2"}, {"answer": 8, "pass": 16}, 3),
+    ("stage_switching", {}, {"answer": 8, "pass": 104}, 14),
+    ("random_switching", {}, {"answer": 8, "pass": 104}, 14),
+    ("uncertainty_guided", {}, {"answer": 8, "pass": 104}, 14),
 ])
 def test_calls_and_depth_are_those_of_the_method(name, settings, calls, depth):
     results = build_method(name, echo_pool(sure), **settings)(questions(3))

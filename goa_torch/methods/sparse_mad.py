@@ -1,0 +1,36 @@
+"""Multi-agent debate over a fixed sparse graph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..topology.graphs import FixedGraph
+from .debate import Debate, check_k_peers, method_name, size
+
+if TYPE_CHECKING:
+    from ..agents.pool import Pool
+
+
+class SparseMAD(Debate):
+    r"""Debate over a fixed undirected graph (Li et al. 2024, arXiv 2406.11776), of density
+
+    .. math:: D = \frac{2 |E|}{n (n - 1)} .
+
+    Each agent reads its neighbours' latest replies and its own; majority at the end. n x rounds calls (an agent
+    without neighbours is called once). The defaults are a ring of six and four rounds (?).
+
+    Args:
+        graph: ``complete``, ``ring``, ``random_regular``, ``erdos_renyi``, ``chain``, ``star``, ``tree``, ``layered``.
+            Positions are copies, or agents as they are listed.
+        k: neighbours in ``ring`` and ``random_regular``, children in ``tree``.
+        density: D of ``erdos_renyi``.
+        n, agent, rounds, stop: see :class:`goa_torch.methods.mad.MAD`.
+    """
+
+    def __init__(self, pool: Pool, graph: str = "ring", k: int = 2, density: float = 0.4, n: int | None = 6,
+                 agent: str | None = None, rounds: int = 4, stop: str | None = None) -> None:
+        connect = FixedGraph(graph, k, density)
+        super().__init__(pool, connect, n, agent, rounds, stop)
+        if graph in ("ring", "random_regular"):
+            check_k_peers(method_name(self), k, size(pool, n))
+        connect.check(size(pool, n))
