@@ -21,7 +21,7 @@ class TaskConfig:
         file: questions from a file instead of the hub; relative to the experiment file, else to the current folder.
         split: which split.
         limit: at most so many questions.
-        seed: which of them, where a task draws its sample.
+        seed: which of them: ``limit`` takes the first of an order drawn by it, ``null`` the first of the file.
         label: how tables name it; ``name`` by default. Needed where a task is listed twice.
     """
 
@@ -29,7 +29,7 @@ class TaskConfig:
     file: str | None = None
     split: str = "test"
     limit: int | None = None
-    seed: int = 0
+    seed: int | None = 0
     label: str | None = None
 
 

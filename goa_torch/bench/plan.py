@@ -7,6 +7,7 @@ import copy
 import hashlib
 import itertools
 import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -231,7 +232,9 @@ def _questions(task: TaskConfig, where: str) -> list[Question]:
 
     source = task.file or f"{task.name}, split {task.split}"
     try:
-        questions = load_questions(task.name, file=task.file, split=task.split, limit=task.limit, seed=task.seed)
+        # a limit, however large: then questions come in drawn order, and the first of them are what a smaller one takes
+        questions = load_questions(task.name, file=task.file, split=task.split, limit=task.limit or sys.maxsize,
+                                   seed=task.seed)
     except UserError as error:
         raise UserError(f"{where}, tasks, {task.label}: {error}") from error
     if not questions:
@@ -247,13 +250,15 @@ def _questions(task: TaskConfig, where: str) -> list[Question]:
 
 
 def _check_disjoint(tests: Mapping[str, list[Question]], validation: Mapping[str, list[Question]], where: str) -> None:
-    known = {" ".join(q.text.split()): label for label, questions in tests.items() for q in questions}
+    from ..tasks import without_overlap
+
     for label, questions in validation.items():
-        for question in questions:
-            task = known.get(" ".join(question.text.split()))
-            if task is not None:
-                raise UserError(f"{where}, validation, {label}: question {question.id!r} is also a test question of "
-                                f"{task}; nothing may be chosen on test questions, so take another split or file")
+        for task, asked in tests.items():
+            apart = {question.id for question in without_overlap(questions, asked)}
+            for question in questions:
+                if question.id not in apart:
+                    raise UserError(f"{where}, validation, {label}: question {question.id!r} is also a test question of "
+                                    f"{task}; nothing may be chosen on test questions, so take another split or file")
 
 
 def _fingerprints(tasks: Iterable[TaskConfig], questions: Mapping[str, list[Question]]) -> dict[str, Any]:

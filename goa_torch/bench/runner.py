@@ -21,7 +21,7 @@ from .progress import Meter, Progress
 from .records import FAILED, record
 from .report import write_report
 from .store import Item, Record, RunFolder
-from .summary import best_agents
+from .summary import best_agents, slim
 from .tables import TABLE_WIDTH, print_summary
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def run_experiment(path: str | Path, overrides: Sequence[str] = (), limit: int |
             run.all_of("test", _with_best(plan, folder), plan.tests)
             ranks.wait()
         except KeyboardInterrupt:
-            how = (f"{len(folder.results.latest()):,} results are in {folder.path}; the same command goes on from "
+            how = (f"{len(folder.results.latest(bool)):,} results are in {folder.path}; the same command goes on from "
                    "there")
             if progress is not None:
                 progress.print(how)
@@ -88,7 +88,7 @@ def run_experiment(path: str | Path, overrides: Sequence[str] = (), limit: int |
             summary = write_report(folder.path)
             if not quiet:
                 print_summary(summary, console := _console())
-                console.print(f"run folder: {folder.path}")
+                console.print(f"run folder: {folder.path}{run.cache_note()}")
         ranks.wait()
     return folder.path
 
@@ -144,7 +144,7 @@ def _with_best(plan: Plan, folder: RunFolder) -> list[Cell]:
     """The cells, ``agent: best`` replaced by the agent that did best on the validation questions."""
     if not plan.candidates:
         return plan.cells
-    best = best_agents(folder.results.latest().values())
+    best = best_agents(folder.results.latest(slim).values())
     return [cell.with_agent(best[cell.pool]["agent"]) if cell.chooses_best else cell for cell in plan.cells]
 
 
@@ -153,12 +153,20 @@ class _Run:
 
     def __init__(self, plan: Plan, folder: RunFolder, ranks: Ranks, console: Console | None) -> None:
         self.plan, self.folder, self.ranks, self.console = plan, folder, ranks, console
+        self.cache: DiskCache | None = None
         self.meter = Meter()
 
     def open_cache(self, stack: ExitStack) -> None:
         """Opens the reply cache for the time of ``stack``."""
-        where = self.plan.experiment.cache
-        self.meter = Meter(stack.enter_context(DiskCache(where)) if where is not None else None)
+        if (where := self.plan.experiment.cache) is not None:
+            self.cache = stack.enter_context(DiskCache(where))
+            self.meter = Meter(self.cache)
+
+    def cache_note(self) -> str:
+        """How large the reply cache has become."""
+        if self.cache is None:
+            return ""
+        return f"; reply cache: {len(self.cache):,} replies, {self.cache.size / 1e6:.1f} MB in {self.cache.folder}"
 
     def missing(self, part: str, cells: Sequence[Cell], questions: Mapping[str, list[Question]],
                 any_agent: bool = False) -> set[Item]:
@@ -170,8 +178,9 @@ class _Run:
         wanted = {Item(part, cell.label, task, question.id, seed)
                   for cell in cells for task, listed in questions.items() for question in listed
                   for seed in self.plan.seeds}
-        finished = {item for item, line in self.folder.results.latest().items()
-                    if line["status"] != FAILED and (any_agent or line["settings"] == settings.get(item.method))}
+        latest = self.folder.results.latest(lambda line: (line["status"], line["settings"]))
+        finished = {item for item, (status, used) in latest.items()
+                    if status != FAILED and (any_agent or used == settings.get(item.method))}
         return wanted - finished
 
     def all_of(self, part: str, cells: Sequence[Cell], questions: Mapping[str, list[Question]]) -> None:

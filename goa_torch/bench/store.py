@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -72,9 +72,9 @@ class ResultFile:
                     continue
                 yield record
 
-    def latest(self) -> dict[Item, Record]:
-        """The last line of each item."""
-        return {Item.of(record): record for record in self}
+    def latest(self, keep: Callable[[Record], Any] = lambda record: record) -> dict[Item, Any]:
+        """What ``keep`` makes of the last line of each item. Lines hold whole transcripts: keep what is needed."""
+        return {Item.of(record): keep(record) for record in self}
 
 
 def _cut_torn_line(descriptor: int) -> None:

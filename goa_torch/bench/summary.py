@@ -15,6 +15,8 @@ from .store import Item, Record
 
 #: Cost columns of a row and the line field each is the mean of, per question and seed.
 _COSTS = ("calls", "prompt_tokens", "completion_tokens", "cached_tokens", "seconds", "retries")
+#: What did not go as meant: calls that failed, judges and choices of agents that could not be read, messages cut.
+_INCIDENTS = ("failed_calls", "unparsed_judges", "unparsed_choices", "cut_messages")
 
 
 def summarise(config: Mapping[str, Any], records: Iterable[Record]) -> dict[str, Any]:
@@ -73,8 +75,8 @@ def best_agents(records: Iterable[Record]) -> dict[str, dict[str, Any]]:
 
 def _latest(records: Iterable[Record]) -> list[Record]:
     latest: dict[Item, Record] = {}
-    for line in records:
-        item = Item.of(line)
+    for record in records:
+        item, line = Item.of(record), slim(record)
         if (before := latest.get(item)) is not None:
             line = line | {"paid": asdict(usage_of(before, "paid") + usage_of(line, "paid"))}
         latest[item] = line
@@ -136,8 +138,7 @@ def _row(method: Mapping[str, Any], tables: Sequence[_Table], means: np.ndarray)
     label = method["label"]
     matrices = [table.correct[label] for table in tables]
     lines = [line for table in tables for line in table.lines[label]]
-    interval = (statistics.accuracy_interval(matrices[0], means) if len(matrices) == 1 else
-                statistics.percentile_interval(means))
+    interval = statistics.accuracy_interval(np.concatenate(matrices), means)
     per_seed = np.mean([x.mean(0) for x in matrices], axis=0)
     row: dict[str, Any] = {
         "method": label, "pool": method["pool"], "name": method["name"], "settings": dict(method["settings"]),
@@ -148,8 +149,7 @@ def _row(method: Mapping[str, Any], tables: Sequence[_Table], means: np.ndarray)
         "p_holm": None, "equivalence_p": None, "detectable": None,
     }
     row |= {kind: sum(line["status"] == kind for line in lines) for kind in (UNPARSED, UNFINISHED, FAILED)}
-    row |= {"failed_calls": sum(call["finish_reason"] == "error" for line in lines for call in line["calls"])}
-    row |= _incidents(lines)
+    row |= {kind: sum(line["incidents"][kind] for line in lines) for kind in _INCIDENTS}
     row |= {name: _mean(tables, label, lambda line, name=name: line["usage"][name]) for name in _COSTS}
     row["tokens"] = row["prompt_tokens"] + row["completion_tokens"]
     row["depth"] = _mean(tables, label, lambda line: line["depth"])
@@ -162,16 +162,15 @@ def _mean(tables: Sequence[_Table], label: str, value: Any) -> float:
     return float(np.mean([np.mean([value(line) for line in table.lines[label]]) for table in tables]))
 
 
-def _incidents(lines: Sequence[Record]) -> dict[str, int]:
-    """What did not go as meant and is in the traces: judges and choices that could not be read, messages cut."""
-    judges = choices = cut = 0
-    for line in lines:
-        for stage in line["trace"].get("stages", ()):
-            judges += stage.get("unparsed", 0) if stage.get("stage") == "score" else 0
-            choices += bool(stage.get("fallback")) or any(node.get("fallback") for node in stage.get("nodes", ())
-                                                          if isinstance(node, Mapping))
-            cut += len(stage.get("cut") or ())
-    return {"unparsed_judges": judges, "unparsed_choices": choices, "cut_messages": cut}
+def slim(record: Record) -> Record:
+    """A line without its transcript; what went wrong on the way is counted in ``incidents``."""
+    counts = dict.fromkeys(_INCIDENTS, 0)
+    counts["failed_calls"] = sum(call["finish_reason"] == "error" for call in record["calls"])
+    for stage in record["trace"].get("stages", ()):
+        counts["unparsed_judges"] += stage.get("unparsed", 0) if stage.get("stage") == "score" else 0
+        counts["unparsed_choices"] += bool(stage.get("fallback"))
+        counts["cut_messages"] += len(stage.get("cut") or ())
+    return {key: value for key, value in record.items() if key not in ("calls", "trace")} | {"incidents": counts}
 
 
 def _total(lines: Sequence[Record], kind: str) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,8 @@ _EXPLAINED = (
     "to the baseline in points, paired by question and seed, with its 95% interval; p by the exact paired test (with "
     "one seed McNemar's), corrected by Holm within the table. Unparsed, unfinished and failed answers count as wrong. "
     "Calls, tokens (prompt + completion), sequential depth and seconds are a question's mean cost if the method ran "
-    "alone; paid is what this run paid after sharing identical calls between methods and with the cache."
+    "alone; paid is what this run paid after sharing identical calls between methods and with the cache. Front names "
+    "the costs for which no other method is as good for less."
 )
 
 
@@ -42,6 +42,8 @@ def notes(summary: Mapping[str, Any], rows: Sequence[Row]) -> list[str]:
         spread = f"{100 * low:.1f}" if round(100 * (high - low), 1) == 0 else f"{100 * low:.1f} to {100 * high:.1f}"
         lines.append(f"Smallest detectable difference to the baseline (80% power, two-sided 5%, one comparison): "
                      f"{spread} points; smaller ones may be there and not show.")
+    elif len(rows) > 1:
+        lines.append("Smallest detectable difference: unknown, since no outcome differed from the baseline's.")
     if summary["margin"]:
         alike = [row["method"] for row in rows if row["equivalence_p"] is not None and row["equivalence_p"] < 0.05]
         lines.append(f"Equivalent to the baseline within {100 * summary['margin']:g} points (TOST, 5%): "
@@ -79,7 +81,7 @@ def _budget(rows: Sequence[Row]) -> str:
 
     text = f"Budgets: {span('tokens')} tokens, {span('calls', 1)} calls, depth {span('depth', 1)} a question"
     uneven = max(row["tokens"] for row in rows) > 1.25 * min(row["tokens"] for row in rows)
-    return text + ("; methods of unequal cost are to be compared along the front (front: no other is as good for less)."
+    return text + ("; methods of unequal cost are to be compared along the front (no other is as good for less)."
                    if uneven else ".")
 
 
@@ -121,7 +123,8 @@ def markdown(summary: Mapping[str, Any]) -> str:
             cells = [row["method"].replace("|", "\\|"), row["questions"], row["seeds"], _accuracy(row),
                      percent(row["sd_seeds"]), _difference(row), p_value(row["p_holm"]), row["unparsed"],
                      row["unfinished"], row["failed"], *(_amount(row[cost]) for cost in ("calls", "tokens", "depth")),
-                     f"{row['seconds']:.2f}", _amount(row["paid_tokens"]), "yes" if row["front_tokens"] else ""]
+                     f"{row['seconds']:.2f}", _amount(row["paid_tokens"]),
+                     ", ".join(cost for cost in ("tokens", "calls", "depth") if row[f"front_{cost}"])]
             lines.append("| " + " | ".join(map(str, cells)) + " |")
         blocks.append("\n".join([*lines, "", *(f"- {line}" for line in notes(summary, rows))]))
     return "\n\n".join([*blocks, *overall_notes(summary), _EXPLAINED]) + "\n"
@@ -158,8 +161,8 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
             table.add_row(
                 Text(row["method"], style="bold" if row["front_tokens"] else ""), _accuracy(row, digits),
                 _difference(row, digits), p_value(row["p_holm"]),
-                f"{row['unparsed']}/{row['unfinished']}/{row['failed']}", _amount(row["calls"]),
-                _amount(row["tokens"]), _amount(row["depth"]), _seconds(row["seconds"]), _amount(row["paid_tokens"]),
+                f"{row['unparsed']}/{row['unfinished']}/{row['failed']}",
+                *(_short(row[cost]) for cost in ("calls", "tokens", "depth", "seconds", "paid_tokens")),
             )
         console.print(table)
         for line in notes(summary, rows):
@@ -169,5 +172,9 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
         console.print(Text(line))
 
 
-def _seconds(value: float) -> str:
-    return f"{value:.{0 if value >= 100 else 1 if value >= 10 else 2}f}" if math.isfinite(value) else ""
+def _short(value: float) -> str:
+    if value >= 1e6:
+        return f"{value / 1e6:,.1f}M"
+    if value >= 1e5:
+        return f"{value / 1e3:.0f}k"
+    return f"{value:.2f}" if 0 < value < 1 else _amount(value)
