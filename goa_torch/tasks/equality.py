@@ -16,7 +16,8 @@ from .boxed import read_boxed
 _WHOLE = re.compile(r"[-+]?\d{1,1000}")
 _THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _VARIABLE = re.compile(r"^[A-Za-z]\s*=\s*(?=[^A-Za-z=]+$)")
-_SIZES = re.compile(r"\\?\$|\\[()\[\]]|\\(?:left|right|displaystyle)(?![A-Za-z])|\\[!,;:]")
+# signs around formulas, sizes, thin spaces; "\\" is a line break, and what follows it its own
+_SIZES = re.compile(r"\\?\$|(?<!\\)\\(?:[()\[\]!,;: ]|(?:left|right|displaystyle)(?![A-Za-z]))")
 _ROOT = re.compile(r"(?<![\\A-Za-z])sqrt\(([^()]*)\)")
 #: Longer answers are compared as text alone.
 LONGEST = 1000
@@ -51,10 +52,11 @@ def canonical(answer: str) -> str:
     thousands separators, no ``x =`` before a number, no full stop."""
     if "\\boxed" in answer or "\\fbox" in answer:
         answer = read_boxed(answer) or answer
-    answer = _SIZES.sub(" ", answer.replace("\u2212", "-").replace("{,}", ","))
+    answer = re.sub(r"(?<=\d)\\[,!](?=\d{3})", "", answer.replace("\u2212", "-").replace("{,}", ","))
+    answer = _SIZES.sub(" ", answer)
     answer = re.sub(r"\\[dt]frac(?![A-Za-z])", r"\\frac", answer)
     answer = re.sub(r"\\frac\s*(\d)\s*(\d)(?!\d)", r"\\frac{\1}{\2}", answer)
-    answer = re.sub(r"\s+", " ", answer.replace("\\ ", " ")).strip().rstrip(".,;").strip()
+    answer = re.sub(r"\s+", " ", answer).strip().rstrip(".,;").strip()
     answer = re.sub(r"\^(-?\d{2,}|-\d)", r"^{\1}", answer)  # 2^10, as models write it outside LaTeX
     answer = _ROOT.sub(r"\\sqrt{\1}", answer)
     answer = _VARIABLE.sub("", re.sub(r"(?<![\\A-Za-z])pi(?![A-Za-z])|\u03c0", r"\\pi ", answer))
