@@ -252,13 +252,11 @@ def _questions(task: TaskConfig, where: str) -> list[Question]:
 def _check_disjoint(tests: Mapping[str, list[Question]], validation: Mapping[str, list[Question]], where: str) -> None:
     from ..tasks import without_overlap
 
-    for label, questions in validation.items():
-        for task, asked in tests.items():
-            apart = {question.id for question in without_overlap(questions, asked)}
-            for question in questions:
-                if question.id not in apart:
-                    raise UserError(f"{where}, validation, {label}: question {question.id!r} is also a test question of "
-                                    f"{task}; nothing may be chosen on test questions, so take another split or file")
+    for (label, questions), (task, asked) in itertools.product(validation.items(), tests.items()):
+        apart = {question.id for question in without_overlap(questions, asked)}
+        if both := [question.id for question in questions if question.id not in apart]:
+            raise UserError(f"{where}, validation, {label}: question {both[0]!r} is also a test question of {task}; "
+                            "nothing may be chosen on test questions, so take another split or file")
 
 
 def _fingerprints(tasks: Iterable[TaskConfig], questions: Mapping[str, list[Question]]) -> dict[str, Any]:
