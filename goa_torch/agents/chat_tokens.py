@@ -7,7 +7,6 @@ messages are tokenised on their own. So the text of a span can never become a co
 
 from __future__ import annotations
 
-import datetime
 import re
 import threading
 from dataclasses import dataclass
@@ -17,13 +16,21 @@ from jinja2.exceptions import TemplateError
 
 from ..errors import UserError
 from ..types import Chat, Message, Span
-from .reasoning import ends_open
 
 #: Used when a model has no chat template: the messages, a blank line between them, a line break at the end.
 PLAIN_TEMPLATE = r"{{ messages | map(attribute='content') | join('\n\n') }}{{ '\n' }}"
+#: Shadows the clock that templates may ask for.
+_FIXED_DATE = (
+    "{%- macro strftime_now(format) -%}{{ format"
+    + "".join(f" | replace('%{code}', '{value}')" for code, value in
+              dict(d="26", b="Jul", B="July", m="07", Y="2024", y="24", A="Friday", a="Fri", H="12", M="00", S="00").items())
+    + " }}{%- endmacro -%}"
+)
 _PLACE = re.compile("\ue100(\\d+)\ue101")
 _ANCHOR = "\ue102"  # a private-use character: no tokenizer merges anything with it
 _SEPARATOR = "\n\n"
+#: A prompt that ends in this makes the reply begin inside a thought (see :mod:`goa_torch.agents.reasoning`).
+_THINKING = re.compile(r"<(think|thinking|thought|reasoning)>\s*\Z", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +62,7 @@ class ChatTokenizer:
         self.tokenizer = tokenizer
         self.where = where
         self.template = chat_template or (tokenizer.get_chat_template() if tokenizer.chat_template else PLAIN_TEMPLATE)
+        self._source = (_FIXED_DATE if "strftime_now" in self.template else "") + self.template
         self._lock = threading.Lock()  # fast tokenizers keep the split_special_tokens switch in the tokenizer
         self._pieces: dict[tuple, tuple[list[str], list[int]]] = {}
         self._template_ids: dict[str, list[int]] = {}
@@ -96,7 +104,7 @@ class ChatTokenizer:
                 del ids[0], senders[0]
         if not ids:
             raise UserError(f"{self.where}: an empty chat gives an empty prompt; give at least one message with text")
-        return Encoded(ids, senders, ends_open(str(pieces[-1])))
+        return Encoded(ids, senders, bool(_THINKING.search(str(pieces[-1]))))
 
     def turn_end(self) -> int | None:
         """The control token that the template puts after a message of the assistant, if it does."""
@@ -134,8 +142,8 @@ class ChatTokenizer:
         for number, message in enumerate(messages):
             before, after = _outer_space(message.text)
             turns.append({"role": message.role, "content": f"{before}\ue100{number}\ue101{after}"})
-        return self.tokenizer.apply_chat_template(turns, chat_template=self.template, tokenize=False,
-                                                  add_generation_prompt=True, strftime_now=_fixed_date)
+        return self.tokenizer.apply_chat_template(turns, chat_template=self._source, tokenize=False,
+                                                  add_generation_prompt=True)
 
     def _template_tokens(self, text: str) -> list[int]:
         if text not in self._template_ids:
@@ -176,10 +184,6 @@ class ChatTokenizer:
         with self._lock:
             return list(self.tokenizer(text, add_special_tokens=add_special_tokens, verbose=False,
                                        split_special_tokens=split_special_tokens)["input_ids"])
-
-
-def _fixed_date(format: str) -> str:
-    return datetime.date(2024, 7, 26).strftime(format)
 
 
 def _outer_space(text: str) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from .chat_tokens import ChatTokenizer, Encoded
     from .decoding import Decoder, Row
 
+_TAG = re.compile(r"</?(think|thinking|thought|reasoning)>", re.IGNORECASE)
 #: Bytes for keys and values on a CPU, for the rows in flight and for prompts kept; on a GPU shares of what is free.
 CPU_BATCH_BYTES, CPU_PREFIX_BYTES = 768 << 20, 384 << 20
 GPU_BATCH_SHARE, GPU_PREFIX_SHARE = 0.6, 0.15
@@ -154,7 +156,7 @@ class HFModel(LanguageModel):
         """Text of generated tokens; control tokens are left out, except tags that mark reasoning."""
         tokenizer = self.tokenizer
         special = set(tokenizer.all_special_ids) | self._decoder().eos
-        kept = [i for i in ids if i not in special or "think" in tokenizer.convert_ids_to_tokens(i).lower()]
+        kept = [i for i in ids if i not in special or _TAG.fullmatch(tokenizer.convert_ids_to_tokens(i))]
         return tokenizer.decode(kept, skip_special_tokens=False, clean_up_tokenization_spaces=False)
 
     def _fail_too_long(self, rows: Sequence[Row]) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import functools
 import logging
 import os
+import ssl
 import threading
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 from ..errors import UserError
@@ -31,13 +34,14 @@ def reachable(endpoint: str, seconds: float = PROBE_SECONDS) -> str:
     answer: list[str] = []
 
     def ask() -> None:
-        import httpx
-
         try:
-            httpx.head(endpoint, timeout=seconds, follow_redirects=False)
+            urllib.request.urlopen(urllib.request.Request(endpoint, method="HEAD"), timeout=seconds).close()
             answer.append("")
-        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-            answer.append(" ".join(str(error).split()) or type(error).__name__)
+        except urllib.error.HTTPError:  # whatever it says, it answers
+            answer.append("")
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            answer.append("" if isinstance(reason, ssl.SSLError) else " ".join(str(reason).split()))
 
     thread = threading.Thread(target=ask, daemon=True, name="hub-probe")
     thread.start()
