@@ -14,7 +14,7 @@ from ..tasks.text import own_words
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _VALUE = rf"(?<![\w.])(?:[-+]?(?:nan|inf(?:inity)?)\b|{_NUMBER}(?:\s*%|\s*/\s*\d+(?:\.\d+)?)?)(?![\w%])"
 _SEPARATOR = r"\s*[,;|&]\s*(?:and\s+)?|\s+and\s+|[ \t]*\n\s*|[ \t]+"
-_JUDGED = r"(?:response|reply|answer|agent|candidate|solution|model|score|judge|node|expert)"
+_JUDGED = r"(?:response|reply|answer|agent|candidate|solution|model|score|judge|node|expert|r(?=\d))"
 _RUN = re.compile(rf"{_VALUE}(?:(?:{_SEPARATOR}){_VALUE})*", re.IGNORECASE)
 #: What stands before a statement, on its line.
 _BEFORE = re.compile(
@@ -22,20 +22,20 @@ _BEFORE = re.compile(
     re.IGNORECASE | re.VERBOSE)
 #: What follows a statement: its line or bracket ends, or a reason is given. Never a unit.
 _AFTER = re.compile(
-    rf"""[ \t]* (?: [.;(] | [-\u2013\u2014][ ]
-                  | ,? [ \t]* (?: $ | [\n)\]}}] | \b(?:because|since|as|for|respectively|points?)\b
-                                | \b{_JUDGED}[ \t]*[_\#(\[]?[ \t]*\w\b | \d{{1,4}}[ \t]*[:=] ) )""",
+    rf"""[ \t]* (?: [.;(|] | [-\u2013\u2014][ ]
+                  | ,? [ \t]* (?: $ | [\n)\]}}] | \b(?:because|since|as|for|respectively|points?|(?:is|are)(?!\ not))\b
+                                | \b{_JUDGED}[ \t]*[_\#(\[]?[ \t]*\w\b | (?:\d{{1,4}}|[A-Z])[ \t]*[:=] ) )""",
     re.IGNORECASE | re.VERBOSE)
-_MARKS = re.compile(r"[*`$\"']|\\[\[\]()]|\\boxed(?=\{)")
+_MARKS = re.compile(r"[*`$\"']|#(?=\d)|\\[\[\]()]|\\boxed(?=\{)")
 #: "Response 2 (law): 0.3", "score_2 = 0.3", and bare labels at the start of an item: "2: 0.3".
 _LABEL = re.compile(
     rf"""(?: (?<![A-Za-z.]) {_JUDGED} [ \t]* [\#_(\[]? [ \t]*
              (?: of [ \t]+ (?:response|reply|agent) [ \t]* \#? [ \t]* )?
              (?P<named> \d{{1,4}} | (?<=[ \t\#_(\[]) [A-Z] ) \b
-           | (?<![\w.]) (?P<bare> \d{{1,4}} ) )
+           | (?<![\w.]) (?P<bare> \d{{1,4}} | [A-Z](?![\w.]) ) )
          [ \t]* [)\]]? [ \t]* (?: s\b )? [ \t]*
          (?: \( [A-Za-z] [^()\n]{{0,60}} \) [ \t]* )? (?:score|relevance)? [ \t]*
-         (?: [:=(] | -> | => | \u2192 | (?:is|gets|receives)\b | [-\u2013\u2014](?=[ \t]) ) [ \t]*
+         (?: [:=(|] | -> | => | \u2192 | (?:is|gets|receives)\b | [-\u2013\u2014](?=[ \t]) ) [ \t]*
          (?P<value> {_VALUE} )""",
     re.IGNORECASE | re.VERBOSE)
 _BULLET = re.compile(rf"^[ \t]*(?:[-\u2022]|\d{{1,3}}[.)])[ \t]+(?={_NUMBER}[ \t]*%?[ \t]*$|{_JUDGED}\b)",

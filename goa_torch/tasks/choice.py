@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 
-from .text import hedged, own_words, without_markup
+from .text import hedged, json_answer, own_words, without_markup
 
 # An option's letter: "(B)", "B)" or a bare "B". A bare letter may be a word ("A perfect answer", "B cells"), so it
 # counts only where the sentence pauses after it or goes on with one of these words.
-_GOES_ON = r"(?:because|since|as|due|which|given|based|according|for|but|not|and\s+not|while|though|with|so)\b"
-_PAUSE = rf"(?=\s*(?:$|[\n.,;:!)\]}}(]|[-\u2013\u2014]\s|-+>|{_GOES_ON}))"
-_NAMED = r"(?:the\s+)?(?:(?:option|choice|letter|alternative)\b\s*:?\s*)?"
+_GOES_ON = (r"(?:because|since|as|due|which|given|based|according|for|but|not|and\s+not|while|though|with|so"
+            r"|and\s+(?=[a-z])|I\s+(?:think|believe|guess))\b")
+_PAUSE = (rf"(?=\s*(?:$|[\n.,;:!)\]}}(]|[-\u2013\u2014]\s|-+>|{_GOES_ON}"
+          r"|(?:or|and|/|&)\s*[(\[]?[A-Z](?![\w'-])))")
+_NAMED = r"(?:(?:either|both)\s+)?(?:the\s+)?(?:(?:option|choice|letter|alternative)\b\s*:?\s*)?"
 _OPTION = (rf"{_NAMED}'?(?:[(\[{{]\s*(?P<bracketed>[A-Za-z])\s*[)\]}}]|(?P<half>[A-Za-z])\)"
            rf"|(?P<bare>[A-HJ-Z]|I(?!\s*,))(?![\w'-]){_PAUSE}|'(?P<quoted>[A-Za-z])'")
 _LETTER = re.compile(_OPTION + r"|(?P<small>[a-z])(?![\w'-])(?=\s*(?:$|[\n.;:)\]}])))'?")
@@ -21,7 +23,7 @@ _SURELY = r"(?:(?:therefore|thus|hence|then|clearly|definitely|indeed|most\s+lik
 _ANSWER = re.compile(
     r"(?:\banswers?\b|\b(?:correct|right|best|final|my|chosen|appropriate|suitable)\s+(?:option|choice|letter|one)\b)"
     r"'?\s*(?:(?:choice|option|letter|here|to\s+(?:this|the|your)\s+(?:question|problem))\b\s*)*'?\s*"
-    rf"(?:(?:is|are|was|(?:seems|appears)\s+to\s+be|(?:would|should|must|has\s+to)\s+be)\b\s*:?|:|=|-+>|\u2192)\s*{_SURELY}",
+    rf"(?:(?:is|are|was|(?:seems|appears)\s+to\s+be|(?:would|should|must|has\s+to)\s+be)\b\s*:?|:|=|-+>|\u2192|[-\u2013\u2014](?=\s))\s*{_SURELY}",
     re.IGNORECASE)
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{?\s*")
 _CHOOSE = re.compile(
@@ -33,7 +35,7 @@ _IS_RIGHT = re.compile(
     r"\s+(?:is|must\s+be|would\s+be|seems)\s+(?:clearly\s+|definitely\s+)?(?:the\s+)?(?:only\s+|most\s+)?"
     r"(?:correct|right|best|appropriate|accurate\s+answer|answer)\b", re.IGNORECASE)
 _JOINED = re.compile(r"(?<![\w'-])[(\[]?[A-Z][)\]]?\s*(?:[,/&]|,?\s*\b(?:or|and))\s*$")
-_ALONE = re.compile(r"[(\[]?(?P<letter>[A-Z])[)\]]?[.:]?")
+_ALONE = re.compile(r"(?i:(?:(?:the\s+)?(?:final\s+)?answer|option|choice)\s+)?[(\[]?(?P<letter>[A-Z])[)\]]?[.:]?")
 # An option repeated, not a sentence about it ("(B) is wrong").
 _OPTION_LINE = re.compile(r"(?:[(\[](?P<in>[A-Za-z])[)\]]|(?P<plain>[A-Z])[.)])"
                           r"(?:$|\s(?!\s*(?:is|are|was|isn't|seems|looks|could|may|might|would|can|cannot|can't|or|and)\b))")
@@ -51,7 +53,9 @@ def read_choice(text: str, n_choices: int) -> str | None:
         >>> read_choice("(A) is wrong, so the answer is (D)", 4)
         'D'
     """
-    text = without_markup(own_words(text))
+    words = own_words(text)
+    said = json_answer(words)
+    text = without_markup(words if said is None else f"Answer: {said}")
     for rule in (_called_answer, _chosen, _option_line):
         found = rule(text)
         if found:

@@ -7,7 +7,7 @@ import re
 from typing import NamedTuple
 
 from .boxed import read_boxed
-from .text import hedged, own_words, without_markup
+from .text import hedged, json_answer, own_words, without_markup
 
 _DIGITS = r"(?:\d{1,3}(?:,\d{3})+|\d+)"
 _SIMPLE = re.compile(rf"(?:{_DIGITS}(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?")
@@ -32,6 +32,8 @@ _LABEL = re.compile(r"\b(?:step|part|question|problem|option|case|figure|table|e
 _BULLET = re.compile(r"(?:^|\n)\s*\(?$")
 _ANOTHER = re.compile(r"(?:\s*[A-Za-z%]+){0,2}\s*(?:,?\s*\b(?:and|or|to|of)\b|\u2013|-|,|/)\s*(?:another\s+)?[-+]?\.?\d"
                       r"|\s\d")
+
+_EITHER = re.compile(r"(?:\s*[A-Za-z%]+)?\s*(?:\b(?:or|to)\b|\u2013)\s*")
 
 _ANSWER = re.compile(r"\banswer\b(?:[^.\n\d:=]{0,40}?(?:\b(?:is|are|equals|be)\b|:|=)|\s*\n)'?\s*", re.IGNORECASE)
 _HASHES = re.compile(r"####\s*")
@@ -65,15 +67,22 @@ def read_number(text: str) -> float | None:
         1999.0
     """
     words = own_words(text)
+    said = json_answer(words)
+    words = words if said is None else f"Answer: {said}"
     called = _called_answer(words)
     if called is not None:
         return called.value
     words = _clean(words)
     sentences = [s for s in _split(words) if _numbers(s)]
-    if not sentences or _UNSURE.search(_split(words)[-1]) or _UNSURE.search(sentences[-1]):
+    said = _split(words)
+    unsure = any(_UNSURE.search(s) for s in said[-1:] + [s for s in said if "answer" in s.lower()])
+    if not sentences or unsure or _UNSURE.search(sentences[-1]):
         return None
-    result = _numbers(sentences[-1].rpartition("=")[2])
-    return (result or _numbers(sentences[-1]))[-1].value
+    said = sentences[-1].rpartition("=")[2]
+    said = said if _numbers(said) else sentences[-1]
+    numbers = _numbers(said)
+    unclear = len(numbers) > 1 and _EITHER.fullmatch(said[numbers[-2].end : numbers[-1].start])
+    return None if unclear else numbers[-1].value
 
 
 def format_number(value: float) -> str:
@@ -157,7 +166,9 @@ def _at(words: str, cluster: re.Match[str]) -> _Found | None:
         return None  # R2, COVID-19, Step 2
     if _BULLET.search(before if start <= 24 else "x" + before) and re.match(r"[.)]\s", words[end : end + 2]):
         return None
-    if not _SIMPLE.fullmatch(cluster[0]) or re.search(r"[\d.,:^]$", before):
+    spaced = re.match(r" \d{3}(?!\d)(?! ?/)", words[end : end + 7]) or (
+        len(cluster[0]) == 3 and re.search(r"\d $", before))  # 1 234 567
+    if spaced or not _SIMPLE.fullmatch(cluster[0]) or re.search(r"[\d.,:^]$", before):
         return _Found(start, end, None)
     value = float(cluster[0].replace(",", ""))
     if match := _TIMES_TEN.match(words, end):

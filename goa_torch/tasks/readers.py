@@ -11,7 +11,7 @@ from .boxed import read_boxed
 from .choice import read_choice
 from .equality import canonical, math_equal
 from .number import format_number, read_number
-from .text import hedged, own_words, spoken, without_markup
+from .text import hedged, json_answer, own_words, spoken, without_markup
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,9 @@ _FORMULA = re.compile(r"\W{0,3}?(?:\$+(?P<dollars>[^$\n]+)\$|\\\((?P<round>.+?)\
 def _after_marker(text: str, pattern: re.Pattern[str]) -> str | None:
     """What follows the last "the answer is", as ``pattern`` reads it; ``None`` if nothing was called the answer."""
     words = own_words(text)
-    said = None
+    said = json_answer(words)
+    if said is not None:
+        return said
     for marker in _MARKER.finditer(words):
         found = None if hedged(words, marker.start()) else pattern.match(words, marker.end())
         if found:

@@ -33,6 +33,20 @@ def own_words(text: str, tail: int = TAIL) -> str:
     return text
 
 
+_JSON_ANSWER = re.compile(r"""(["'])answer\1\s*:\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'"""
+                          r"""|(-?\d[^\n}\]]*?)(?=\s*(?:,\s*["']|[}\]]|$)))""", re.IGNORECASE | re.DOTALL)
+
+
+def json_answer(text: str) -> str | None:
+    """The value of the last ``"answer": ...`` of a reply in (more or less) JSON, ``None`` if there is none. Backslashes
+    stay, because models seldom escape those of LaTeX."""
+    found = list(_JSON_ANSWER.finditer(text))
+    if not found:
+        return None
+    value = next(group for group in found[-1].groups()[1:] if group is not None)
+    return value.replace("\\\\", "\\").replace('\\"', '"').strip().rstrip(",")
+
+
 _HEDGE = re.compile(r"(?:\b(?:if|whether|suppose|assum\w+|unless|not|nor|neither|cannot|why|say)\b|n't\b)[^.\n:;,]*$",
                     re.IGNORECASE)
 

@@ -12,14 +12,28 @@ from hypothesis import strategies as st
 from goa_torch.nn.reading import read_indices, read_scores
 
 QUICK = settings(derandomize=True, deadline=None, max_examples=150)
-LEADS = ["", "Answer: ", "Scores: ", "**Scores:** ", "The scores are ", "Here are my scores:\n", "Final scores:\n\n",
-         "<think>1, 2, 3, 4, 5</think>\n", "Let me compare the 2 replies first.\n"]
+LEADS = [
+    "",
+    "Answer: ",
+    "Scores: ",
+    "**Scores:** ",
+    "The scores are ",
+    "Here are my scores:\n",
+    "Final scores:\n\n",
+    "<think>1, 2, 3, 4, 5</think>\n",
+    "Let me compare the 2 replies first.\n",
+]
 TAILS = ["", ".", "\n", " because the first one is right.", "\nThe first one is right.", "\n\nI used 7 criteria."]
 
 
 def spelled(value: float, style: str) -> str:
-    return {"plain": f"{value:.3f}", "short": f"{value:g}", "percent": f"{100 * value:.1f}%",
-            "points": f"{100 * value:.1f}", "fraction": f"{10 * value:.2f}/10"}[style]
+    return {
+        "plain": f"{value:.3f}",
+        "short": f"{value:g}",
+        "percent": f"{100 * value:.1f}%",
+        "points": f"{100 * value:.1f}",
+        "fraction": f"{10 * value:.2f}/10",
+    }[style]
 
 
 values = st.lists(st.integers(0, 1000), min_size=2, max_size=6).filter(any)
@@ -31,9 +45,14 @@ def shares(weights):
 
 
 @QUICK
-@given(values, styles, st.sampled_from(LEADS), st.sampled_from(TAILS),
-       st.sampled_from(["{}", "[{}]", "({})", "`{}`", "**{}**", "$[{}]$"]),
-       st.sampled_from([", ", ",", "; ", " | ", "\n"]))
+@given(
+    values,
+    styles,
+    st.sampled_from(LEADS),
+    st.sampled_from(TAILS),
+    st.sampled_from(["{}", "[{}]", "({})", "`{}`", "**{}**", "$[{}]$"]),
+    st.sampled_from([", ", ",", "; ", " | ", "\n"]),
+)
 def test_lists_are_read_in_any_spelling(weights, style, lead, tail, bracket, separator):
     if separator == "\n":
         bracket, tail = "{}", "\n" if tail.startswith(" ") else tail
@@ -44,11 +63,27 @@ def test_lists_are_read_in_any_spelling(weights, style, lead, tail, bracket, sep
 
 
 @QUICK
-@given(values, styles, st.sampled_from(LEADS[:7]), st.randoms(use_true_random=False),
-       st.sampled_from(["Response {}: {}", "Reply {} = {}", "Agent {}: {}", "{}: {}", "- Response {}: {}",
-                        "Response {} ({})", "**Response {}:** {}", "Response {} (the lawyer): {}", "Response #{}: {}",
-                        "Response {} gets {}"]),
-       st.sampled_from(["\n", ", ", "; "]))
+@given(
+    values,
+    styles,
+    st.sampled_from(LEADS[:7]),
+    st.randoms(use_true_random=False),
+    st.sampled_from(
+        [
+            "Response {}: {}",
+            "Reply {} = {}",
+            "Agent {}: {}",
+            "{}: {}",
+            "- Response {}: {}",
+            "Response {} ({})",
+            "**Response {}:** {}",
+            "Response {} (the lawyer): {}",
+            "Response #{}: {}",
+            "Response {} gets {}",
+        ]
+    ),
+    st.sampled_from(["\n", ", ", "; "]),
+)
 def test_labelled_scores_are_sorted_by_label(weights, style, lead, random, label, separator):
     if label.startswith("-"):
         separator = "\n"
@@ -90,13 +125,66 @@ def test_the_released_rule_wants_a_sum_between_point_nine_and_one(weights):
     assert (scores is not None) == (0.9 < round(total, 3) <= 1)
 
 
-@pytest.mark.parametrize("text", [
-    "I looked at 3, 4 replies", "0.7, 0.3\n0.2, 0.3, 0.5", "0,7; 0,3", "inf, 1", "NaN, NaN", "1e999, 1", "0.7", "",
-    "Response 1: 16 eggs\nResponse 2: 3 eggs", "Response 1 is wrong about 3 apples. Response 2: 4", "0.7, N/A", "7, -3",
-    "<think>0.7, 0.3", "<think>0.7, 0.3</think>", "0.7, 0.3, N/A", "1/0, 1",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I looked at 3, 4 replies",
+        "0.7, 0.3\n0.2, 0.3, 0.5",
+        "0,7; 0,3",
+        "inf, 1",
+        "NaN, NaN",
+        "1e999, 1",
+        "0.7",
+        "",
+        "Response 1: 16 eggs\nResponse 2: 3 eggs",
+        "Response 1 is wrong about 3 apples. Response 2: 4",
+        "0.7, N/A",
+        "7, -3",
+        "<think>0.7, 0.3",
+        "<think>0.7, 0.3</think>",
+        "0.7, 0.3, N/A",
+        "1/0, 1",
+    ],
+)
 def test_what_is_not_clear_is_not_read(text):
     assert read_scores(text, 2) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "R1: 0.8, R2: 0.2",
+        "A: 0.8, B: 0.2",
+        "| Response 1 | 0.8 |\n| Response 2 | 0.2 |",
+        "80%, 20%",
+        "0.8 and 0.2",
+        '{"scores": {"1": 0.8, "2": 0.2}}',
+        '{"response_2": 0.2, "response_1": 0.8}',
+        "1: 0.8; 2: 0.2",
+        "score_1=0.8 score_2=0.2",
+        "Response 1: 0.8. It is right.\nResponse 2: 0.2. It is wrong.",
+        "[0.8, 0.2]\n\nResponse 1 is good because 3+4=7.",
+    ],
+)
+def test_usual_spellings_of_scores(text):
+    assert read_scores(text, 2) == pytest.approx([0.8, 0.2])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0, 2, and 3 are the best.",
+        "Agent_0, Agent_2, Agent_3",
+        '"0", "2", "3"',
+        "The best 3 agents are 0, 2, 3",
+        "#0, #2, #3",
+        "Selected agents: 0, 2, 3 (math, bio, law)",
+        "0,2,3\n\nExplanation: 0 is math, 2 is bio, 3 is law",
+        "0\n2\n3",
+    ],
+)
+def test_usual_spellings_of_choices(text):
+    assert read_indices(text, 6, 3) == [0, 2, 3]
 
 
 def test_the_last_statement_counts():
@@ -105,10 +193,23 @@ def test_the_last_statement_counts():
 
 
 @QUICK
-@given(st.lists(st.integers(0, 9), min_size=2, max_size=5), st.sampled_from(
-    ["{}", "[{}]", "Answer: {}", "Agents {}", "I choose agents {}.", '{{"agents": [{}]}}', "<think>9, 9</think>{}",
-     "The best agents are {} because they know law.", "```json\n[{}]\n```"]),
-    st.sampled_from([", ", ",", " and ", ", Agent "]))
+@given(
+    st.lists(st.integers(0, 9), min_size=2, max_size=5),
+    st.sampled_from(
+        [
+            "{}",
+            "[{}]",
+            "Answer: {}",
+            "Agents {}",
+            "I choose agents {}.",
+            '{{"agents": [{}]}}',
+            "<think>9, 9</think>{}",
+            "The best agents are {} because they know law.",
+            "```json\n[{}]\n```",
+        ]
+    ),
+    st.sampled_from([", ", ",", " and ", ", Agent "]),
+)
 def test_choices_are_read_in_any_spelling(chosen, phrase, separator):
     text = phrase.format(separator.join(map(str, chosen)))
     assert read_indices(text, 10, len(chosen)) == chosen
@@ -129,8 +230,20 @@ def test_one_agent_is_chosen_by_one_number(text):
     assert read_indices(text, 6, 1) == [1]
 
 
-@pytest.mark.parametrize("text", ["1.5, 2, 3", "-1, 2, 3", "Agent 0 is bad. Agent 2 and Agent 3 too.", "", "none",
-                                  "0, 1, 2, 3", "0-2", "nan, 1, 2", "<think>0, 1, 2"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1.5, 2, 3",
+        "-1, 2, 3",
+        "Agent 0 is bad. Agent 2 and Agent 3 too.",
+        "",
+        "none",
+        "0, 1, 2, 3",
+        "0-2",
+        "nan, 1, 2",
+        "<think>0, 1, 2",
+    ],
+)
 def test_a_choice_that_is_not_clear_is_not_read(text):
     assert read_indices(text, 6, 3) is None
 

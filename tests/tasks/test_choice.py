@@ -180,6 +180,24 @@ def test_reading_a_rambling_reply_is_quick(piece):
     assert time.monotonic() - start < 2
 
 
+@pytest.mark.parametrize(
+    ("text", "letter"),
+    [
+        ('{"answer": "B", "reasoning": "the answer is A at first"}', "B"),
+        ("Answer: A\nSo the answer is B or C", None),
+        ("Correct Answer - C", "C"),
+        ("Answer B", "B"),
+        ("option (d)", "D"),
+        ("The answer is B and here is why", "B"),
+        ("The answer is (C) both A and B", "C"),
+        ("Answer: None of the above", None),
+        ("The answer is not A but B", None),
+    ],
+)
+def test_usual_spellings(text, letter):
+    assert read_choice(text, 4) == letter
+
+
 def test_the_reader_knows_how_many_options_there_are():
     assert ChoiceReader(4).read("The answer is (E).") is None and ChoiceReader(5).read("The answer is (E).") == "E"
     assert ChoiceReader(4).equal("B", "B") and not ChoiceReader(4).equal("B", "C")

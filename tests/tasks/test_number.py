@@ -133,6 +133,10 @@ def test_fractions_are_computed(above, below, way, phrase):
         ("The answer is 5 km/h", 5),
         ("The answer is 033", 33),
         ("Answer: No, 5", 5),
+        ('{"answer": 18, "explanation": "the answer is 3*6 = 17"}', 18),
+        ('{"answer": "1,234"}', 1234),
+        ("The answer is 5 and not 6", 5),
+        ("from 3x = 12, x = 4", 4),
     ],
 )
 def test_usual_spellings(text, value):
@@ -169,6 +173,9 @@ def test_usual_spellings(text, value):
         "16 - 3",
         "The answer is 7.5 \u00d7 2",
         "The answer is 2\\pi",
+        "It costs 1 000 000 dollars",
+        "The answer cannot be determined. 5 or 6.",
+        "from 5 to 6",
     ],
 )
 def test_what_is_not_one_number_is_not_read(text):
