@@ -39,6 +39,11 @@ register("random_switching", "goa_torch.methods.random_switching:RandomSwitching
          "debate under a rule drawn anew each round")
 register("uncertainty_guided", "goa_torch.methods.uncertainty_guided:UncertaintyGuidedMAD",
          "debate in which sure peers are heard more often")
+register("refine", "goa_torch.methods.refine:Refine", "one agent answers, criticises its answer and answers again")
+register("self_moa", "goa_torch.methods.self_moa:SelfMoA", "samples of one agent, synthesised by the same agent")
+register("handoff", "goa_torch.methods.handoff:Handoff", "the meta-LLM hands the question from agent to agent")
+register("macnet", "goa_torch.methods.macnet:MacNet", "actors on the nodes of a directed graph, critics on its edges")
+register("colmad", "goa_torch.methods.colmad:ColMAD", "two debaters that help each other, then a judge")
 
 
 def method_names() -> list[str]:

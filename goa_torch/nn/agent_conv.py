@@ -75,11 +75,12 @@ class AgentConv(RankedMessagePassing):
                 state.agent_of(node), int(state.batch[node]), [] if alone else heard, node if shows_own else None,
                 state.initial[node] if own == "initial" else None, node, int(state.instance[node]),
             ))
-        said = self.say(state, receivers, prompts)
+        answered = [(receiver, reply) for receiver, reply in zip(receivers, self.say(state, receivers, prompts))
+                    if reply is not None]
         replies = list(state.replies)
         edges: dict[int, list] = {}
         cut: dict[int, list] = {}
-        for receiver, reply in zip(receivers, said):
+        for receiver, reply in answered:
             if not reply.failed:
                 replies[receiver.node] = reply
             here = state.local(receiver.node)
@@ -87,11 +88,12 @@ class AgentConv(RankedMessagePassing):
             edges.setdefault(receiver.question, []).extend(
                 [state.local(sender), here, weight] for sender, weight in pairs if sender not in receiver.cut)
             cut.setdefault(receiver.question, []).extend([state.local(sender), here] for sender in receiver.cut)
-        state.log_replies("pass", [r.node for r in receivers], said, edges=edges, cut=cut)
+        state.log_replies("pass", [r.node for r, _ in answered], [reply for _, reply in answered], edges=edges, cut=cut)
         return replies
 
-    def say(self, state: State, receivers: list[Receiver], prompts: PromptSet | None) -> list[Reply]:
-        """What receivers reply: one batched request. The place for layers whose agents are prompted differently."""
+    def say(self, state: State, receivers: list[Receiver], prompts: PromptSet | None) -> list[Reply | None]:
+        """What receivers reply: one batched request; ``None`` for who was not asked in the end. The place for layers
+        whose agents are prompted differently."""
         return speak(state, receivers, "pass", self.weighting, self.label_ones, prompts, template=self.template)
 
     def __repr__(self) -> str:

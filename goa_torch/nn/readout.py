@@ -209,7 +209,7 @@ class VoteReadout(Readout):
     def decide(self, state: State, questions: Sequence[int], inboxes: Inbox) -> list[Reply]:
         replies = []
         for question in questions:
-            voters = [(v, w if self.weighted else 1.0) for v, w in inboxes[question]
+            voters = [(v, self.weigh(state, v, w)) for v, w in inboxes[question]
                       if state.replies[v].answer is not None]
             if not voters:
                 replies.append(self.take(state, question, inboxes[question], Reply("", "stop")))
@@ -217,6 +217,11 @@ class VoteReadout(Readout):
             winners = elect(state, question, voters)
             replies.append(self.take(state, question, voters, state.replies[winners[0]]))
         return replies
+
+
+    def weigh(self, state: State, node: int, weight: float) -> float:
+        """What a node's vote counts; ``weight`` is its relevance."""
+        return weight if self.weighted else 1.0
 
 
 class LastReadout(Readout):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Weighting = Literal["words", "numbers", "order", "none"]
 HIGH, MODERATE = 0.7, 0.4
+Facts = dict[str, Any] | Callable[["Receiver"], dict[str, Any]]
 Compose = Callable[["Receiver", "tuple[Message, ...]"], "tuple[Message, ...]"]
 
 
@@ -104,8 +105,8 @@ def render(state: State, receiver: Receiver, purpose: Purpose | str, weighting: 
 
 
 def speak(state: State, receivers: Sequence[Receiver], purpose: Purpose, weighting: Weighting = "words",
-          label_ones: bool = False, prompts: PromptSet | None = None, draw: int = 0,
-          extra: Sequence[dict[str, Any]] | None = None, template: str | None = None,
+          label_ones: bool = False, prompts: PromptSet | None = None, draw: int | Sequence[int] = 0,
+          extra: Sequence[Facts] | None = None, template: str | None = None,
           compose: Compose | None = None) -> list[Reply]:
     """Asks every receiver at once: one batch for each model.
 
@@ -114,16 +115,18 @@ def speak(state: State, receivers: Sequence[Receiver], purpose: Purpose, weighti
 
     Args:
         purpose: what the calls are for; names the template, the way of decoding and the stream.
-        draw: tells calls of the same agent, round and purpose apart.
-        extra: more for templates to read, one dict for each receiver.
+        draw: tells calls of the same agent, round and purpose apart; one for all receivers or one for each.
+        extra: more for templates to read: for each receiver a dict, or a function of the receiver that gives one (asked
+            again after a message was cut).
         template: another template than the purpose's.
         compose: turns a receiver and its rendered prompt into the whole chat; earlier turns (``receiver.past``) are
             forgotten, oldest first, before a message is cut.
     """
     requests = []
     for number, receiver in enumerate(receivers):
-        facts = extra[number] if extra else {}
+        more = extra[number] if extra else {}
         while True:
+            facts = more(receiver) if callable(more) else more
             messages = render(state, receiver, template or purpose, weighting, label_ones, prompts, **facts)
             if compose is not None:
                 messages = compose(receiver, messages)
@@ -136,7 +139,7 @@ def speak(state: State, receivers: Sequence[Receiver], purpose: Purpose, weighti
                 receiver.heard, (quietest, _) = receiver.heard[:-1], receiver.heard[-1]
                 receiver.cut.append(quietest)
         requests.append(Request(receiver.agent, messages, purpose, receiver.question, state.round,
-                                receiver.instance, draw))
+                                receiver.instance, draw if isinstance(draw, int) else draw[number]))
     return state.recorder.ask(requests)
 
 

@@ -43,10 +43,12 @@ class Agreement(nn.Module):
         share: of all agents of the question, those that abstain included.
         strict: more than ``share``.
         gate: look only before the first round: an agreement gate before any debate.
+        kept: count only the agents that still take part, for methods that drop some on the way.
     """
 
-    def __init__(self, share: float = 1.0, strict: bool = False, gate: bool = False) -> None:
+    def __init__(self, share: float = 1.0, strict: bool = False, gate: bool = False, kept: bool = False) -> None:
         super().__init__()
+        self.kept = kept
         self.share = share
         self.strict = strict
         self.gate = gate
@@ -58,7 +60,9 @@ class Agreement(nn.Module):
         if self.gate and round > 1:
             return stop
         for question in _open(state):
-            held = max(map(len, votes(state, question)), default=0) / max(1, len(state.nodes_of(question)))
+            nodes = [v for v in state.nodes_of(question) if not self.kept or bool(state.kept[v])]
+            groups = votes(state, question, nodes)
+            held = max(map(len, groups), default=0) / max(1, len(nodes))
             stop[question] = held > self.share + 1e-9 if self.strict else held >= self.share - 1e-9
         return stop & torch.tensor([bool(state.nodes_of(q)) for q in range(state.num_graphs)])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 import torch
@@ -41,9 +42,10 @@ def token_uncertainty(reply: Reply) -> float:
     return -reply.log_prob / reply.usage.completion_tokens
 
 
-def votes(state: State, question: int) -> list[list[int]]:
-    """The nodes of a question that gave an answer, grouped by it; unparsed, unfinished and failed replies abstain."""
-    nodes = [v for v in state.nodes_of(question) if state.replies[v].answer is not None]
+def votes(state: State, question: int, nodes: Sequence[int] | None = None) -> list[list[int]]:
+    """The nodes of a question (or those of ``nodes``) that gave an answer, grouped by it; unparsed, unfinished and
+    failed replies abstain."""
+    nodes = [v for v in (state.nodes_of(question) if nodes is None else nodes) if state.replies[v].answer is not None]
     answers = [state.replies[v].answer for v in nodes]
     groups = tally(answers, [1.0] * len(nodes), state.questions[question])
     return [[nodes[place] for place in places] for _, _, places in groups]

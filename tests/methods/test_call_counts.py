@@ -47,6 +47,13 @@ def sure(chat):
     ("stage_switching", {}, {"answer": 8, "pass": 104}, 14),
     ("random_switching", {}, {"answer": 8, "pass": 104}, 14),
     ("uncertainty_guided", {}, {"answer": 8, "pass": 104}, 14),
+    ("refine", {}, {"answer": 1, "pass": 4}, 5),
+    ("self_moa", {}, {"answer": 6, "readout": 1}, 2),
+    ("handoff", {}, {"select": 5, "answer": 1, "pass": 4}, 10),
+    ("macnet", {}, {"answer": 1, "pass": 10}, 11),
+    ("macnet", {"graph": "star"}, {"answer": 1, "pass": 10, "readout": 1}, 4),
+    ("macnet", {"graph": "mesh"}, {"answer": 1, "pass": 20}, 11),
+    ("colmad", {}, {"answer": 2, "pass": 2, "readout": 1}, 3),
 ])
 def test_calls_and_depth_are_those_of_the_method(name, settings, calls, depth):
     results = build_method(name, echo_pool(sure), **settings)(questions(3))

@@ -1,0 +1,77 @@
+"""An orchestrator that names the next speaker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from .. import randomness
+from ..nn.reading import read_indices
+from ..nn.speaking import Receiver, speak
+from ..types import Topology
+
+if TYPE_CHECKING:
+    from ..state import State
+
+_SPEAKER = "handoff.speaker"
+_FIRST = "handoff.first"
+
+
+class Handoff(nn.Module):
+    """Each round the meta-LLM reads the question, the cards and the latest reply, and names the agent that speaks next,
+    who hears the latest speaker; or it names nobody, which ends the question.
+
+    A choice that cannot be read ends the question too (the latest reply stands), or, if nobody has spoken yet, is
+    replaced by a draw from the stream (seed, question); either is counted in the trace.
+    """
+
+    def name(self, state: State) -> dict[int, int]:
+        """The next node of each question that goes on; marks the others as done. One batched call."""
+        latest = speakers(state)
+        open_ = [q for q in range(state.num_graphs) if not bool(state.done[q]) and state.nodes_of(q)]
+        receivers, extra = [], []
+        for question in open_:
+            heard = [(latest[question], 1.0)] if question in latest else []
+            receivers.append(Receiver(state.pool.meta, question, heard))
+            cards = [str(state.agent_of(node).card) for node in state.nodes_of(question)]
+            extra.append({"cards": cards, "k": 1})
+        chosen: dict[int, int] = {}
+        for question, reply in zip(open_, speak(state, receivers, "select", extra=extra, template="handoff")):
+            nodes = state.nodes_of(question)
+            options = len(nodes) + (question in latest)  # the last index means that the latest reply is final
+            read = None if reply.failed else read_indices(reply.text, options, 1)
+            node = None
+            if read is not None and read[0] < len(nodes):
+                node = nodes[read[0]]
+            elif read is None and question not in latest:
+                asked = state.questions[question]
+                node = min(nodes, key=lambda v: randomness.stream(
+                    state.recorder.seed, asked.task, asked.id, "handoff", state.agent_of(v).name))
+            state.log(question, "handoff", round=state.round, node=None if node is None else state.local(node),
+                      text=reply.text, unparsed=int(read is None))
+            if node is None:
+                state.done[question] = True
+            else:
+                chosen[question] = node
+        return chosen
+
+    def forward(self, state: State, round: int) -> Topology:
+        """Edges from the latest speaker to the next one; who follows nobody answers on its own (see ``first``)."""
+        latest = speakers(state)
+        chosen = self.name(state)
+        state.notes[_FIRST] = [node for question, node in chosen.items() if question not in latest]
+        edges = [(latest[question], node) for question, node in chosen.items() if question in latest]
+        edge_index = torch.tensor(edges, dtype=torch.long).reshape(-1, 2).t()
+        return Topology(edge_index, torch.ones(len(edges)))
+
+
+def speakers(state: State) -> dict[int, int]:
+    """The node of each question that spoke last."""
+    return state.notes.setdefault(_SPEAKER, {})
+
+
+def first_speakers(state: State) -> list[int]:
+    """Nodes that were named in this round and have nobody to follow."""
+    return state.notes.get(_FIRST, [])

@@ -1,0 +1,98 @@
+"""Handoff: who is named, what it reads, and when the orchestrator is content."""
+
+from __future__ import annotations
+
+import pytest
+
+from goa_torch.errors import UserError
+from goa_torch.methods import build_method
+from tests.worlds import echo_pool, questions
+
+ORDER = ["biomedical", "code", "finance", "general", "law", "math"]  # as cards are shown
+
+
+def directed(*choices, answer=None):
+    """An orchestrator that makes ``choices``; agents say how often they were asked."""
+    items = iter(choices)
+    asked = []
+
+    def say(chat):
+        if "Which agent should" in chat.text:
+            return next(items)
+        asked.append(chat)
+        return answer(len(asked)) if answer else f"reply {len(asked)}"
+
+    return say
+
+
+def named(result):
+    return [stage["node"] for stage in result.trace["stages"] if stage["stage"] == "handoff"]
+
+
+def test_each_agent_reads_the_latest_reply_and_its_own_earlier_one():
+    pool = echo_pool(directed("5", "1", "5", "5", "6"))
+    [result] = build_method("handoff", pool)(questions(1))
+    assert named(result) == [5, 1, 5, 5, None]
+    chats = pool.meta.model.chats
+    agents, orchestrator = chats[1::2], chats[::2]
+    assert [chat.senders for chat in agents] == [[], [5], [1, 5], [5]]
+    assert [chat.senders for chat in orchestrator] == [[], [5], [1], [5], [5]]
+    assert [call.agent for call in result.calls[1::2]] == ["math", "code", "math", "math"]
+    assert result.reply.text == "reply 4" and result.depth == 9
+    assert "by math" in orchestrator[1].text and "reply 1" in orchestrator[1].text
+
+
+def test_at_most_so_many_turns():
+    [result] = build_method("handoff", echo_pool(directed(*"012345")), turns=3)(questions(1))
+    assert len(result.calls) == 6 and result.reply.text == "reply 3"
+
+
+def test_a_choice_that_cannot_be_read_lets_the_latest_reply_stand_and_is_counted():
+    [result] = build_method("handoff", echo_pool(directed("2", "hm")))(questions(1))
+    assert result.reply.text == "reply 1" and len(result.calls) == 3
+    assert [s["unparsed"] for s in result.trace["stages"] if s["stage"] == "handoff"] == [0, 1]
+
+
+def test_a_first_choice_that_cannot_be_read_is_drawn():
+    results = build_method("handoff", echo_pool(directed(*["hm"] * 16), n=6), turns=1)(questions(12))
+    assert len({named(r)[0] for r in results}) > 1 and all(len(r.calls) == 2 for r in results)
+
+
+def test_nobody_to_follow_cannot_be_final():
+    [result] = build_method("handoff", echo_pool(directed("6")), turns=1)(questions(1))
+    assert named(result)[0] in range(6)
+
+
+def test_after_a_failure_the_next_agent_begins_afresh():
+    pool = echo_pool(directed("0", "1", "2", "6", answer=lambda n: None if n == 1 else f"reply {n}"))
+    [result] = build_method("handoff", pool)(questions(1))
+    assert [c.senders for c in pool.meta.model.chats[1::2]] == [[], [], [1]]
+    assert result.reply.text == "reply 3" and sum(call.error is not None for call in result.calls) == 1
+
+
+def test_a_failed_turn_does_not_make_its_agent_the_latest_speaker():
+    pool = echo_pool(directed("0", "1", "2", "6", answer=lambda n: None if n == 2 else f"reply {n}"))
+    [result] = build_method("handoff", pool)(questions(1))
+    assert [c.senders for c in pool.meta.model.chats[1::2]] == [[], [0], [0]] and result.reply.text == "reply 3"
+
+
+def test_everybody_failing_is_a_recorded_failure():
+    [result] = build_method("handoff", echo_pool(directed(*"01234", answer=lambda n: None)))(questions(1))
+    assert result.reply.failed and result.answer is None
+
+
+def test_finished_questions_leave_the_batch():
+    def say(chat):
+        if "Which agent should" not in chat.text:
+            return "fine"
+        return "6" if "What is 0" in chat.text and "latest reply" in chat.text else "3"
+
+    pool = echo_pool(say)
+    first, second = build_method("handoff", pool, turns=4)(questions(2))
+    assert len(first.calls) == 3 and len(second.calls) == 8
+    assert pool.meta.model.batches == [2, 2, 2, 1, 1, 1, 1, 1]
+
+
+def test_wrong_settings_are_one_line():
+    with pytest.raises(UserError, match="turns"):
+        build_method("handoff", echo_pool(), turns=0)
