@@ -43,6 +43,7 @@ register("refine", "goa_torch.methods.refine:Refine", "one agent answers, critic
 register("self_moa", "goa_torch.methods.self_moa:SelfMoA", "samples of one agent, synthesised by the same agent")
 register("handoff", "goa_torch.methods.handoff:Handoff", "the meta-LLM hands the question from agent to agent")
 register("macnet", "goa_torch.methods.macnet:MacNet", "actors on the nodes of a directed graph, critics on its edges")
+register("dylan", "goa_torch.methods.dylan:DyLAN", "layers of agents, ranked, rated and stopped early")
 register("colmad", "goa_torch.methods.colmad:ColMAD", "two debaters that help each other, then a judge")
 
 

@@ -53,6 +53,7 @@ def sure(chat):
     ("macnet", {}, {"answer": 1, "pass": 10}, 11),
     ("macnet", {"graph": "star"}, {"answer": 1, "pass": 10, "readout": 1}, 4),
     ("macnet", {"graph": "mesh"}, {"answer": 1, "pass": 20}, 11),
+    ("dylan", {}, {"answer": 6}, 1),  # everybody agrees
     ("colmad", {}, {"answer": 2, "pass": 2, "readout": 1}, 3),
 ])
 def test_calls_and_depth_are_those_of_the_method(name, settings, calls, depth):
