@@ -117,3 +117,9 @@ def check_count(method: str, name: str, value: Any, least: int = 1) -> None:
     """Raises :class:`UserError` unless a setting is a whole number of at least ``least``."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise UserError(f"{method}: {name} must be a whole number of at least {least}, not {value!r}")
+
+
+def check_number(method: str, name: str, value: Any, least: float, most: float) -> None:
+    """Raises :class:`UserError` unless a setting is a number between ``least`` and ``most``."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        raise UserError(f"{method}: {name} must be a number between {least:g} and {most:g}, not {value!r}")

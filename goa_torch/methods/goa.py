@@ -16,7 +16,7 @@ from ..nn.speaking import Receiver, speak
 from ..topology.fixed import Complete
 from ..topology.relevance import Relevance
 from ..topology.stopping import FixedRounds
-from .base import Method, check_choice, check_count
+from .base import Method, check_choice, check_count, check_number
 
 if TYPE_CHECKING:
     from ..agents.pool import Pool
@@ -76,6 +76,7 @@ class GoA(Method):
         check_choice("goa", "graph", graph, ("relevance", "complete"))
         check_count("goa", "rounds", rounds)
         check_k(k, pool, "goa")
+        check_number("goa", "tau", tau, 0, len(pool))
         released = mode == "released"
         if tries is None:
             tries = 3 if released else 1

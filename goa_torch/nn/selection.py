@@ -154,6 +154,8 @@ def log_selection(state: State, by: str, facts: dict[int, dict[str, Any]] | None
 
 def check_k(k: int, pool: Pool, method: str) -> None:
     """Raises :class:`UserError` unless ``k`` agents can be chosen from ``pool``."""
+    if isinstance(k, bool) or not isinstance(k, int):
+        raise UserError(f"{method}: k must be a whole number, not {k!r}")
     if k != -1 and not 1 <= k <= len(pool):
         raise UserError(f"{method}: k = {k}, but pool {pool.name!r} has {len(pool)} agents; "
                         f"choose k between 1 and {len(pool)}")

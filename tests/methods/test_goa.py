@@ -170,7 +170,8 @@ def test_everybody_failing_is_a_recorded_failure():
 
 
 @pytest.mark.parametrize("settings, words", [
-    ({"k": 7}, "k = 7"), ({"k": 0}, "k = 0"), ({"readout": "median"}, "readout = 'median'"),
+    ({"k": 7}, "k = 7"), ({"k": "three"}, "whole number"), ({"k": 2.5}, "whole number"), ({"tau": "x"}, "tau"),
+    ({"tau": float("nan")}, "tau"), ({"k": 0}, "k = 0"), ({"readout": "median"}, "readout = 'median'"),
     ({"mode": "draft"}, "mode"), ({"flow": "down"}, "flow"), ({"taux": 1}, "Did you mean 'tau'"),
     ({"tries": 0}, "tries"), ({"graph": "complete", "k": 3}, "k with graph"),
 ])
