@@ -1,0 +1,1 @@
+"""How Relay's agents are made: their tokenizer, what they are taught, the training loop and their examination."""
