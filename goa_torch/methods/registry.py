@@ -44,6 +44,12 @@ register("self_moa", "goa_torch.methods.self_moa:SelfMoA", "samples of one agent
 register("handoff", "goa_torch.methods.handoff:Handoff", "the meta-LLM hands the question from agent to agent")
 register("macnet", "goa_torch.methods.macnet:MacNet", "actors on the nodes of a directed graph, critics on its edges")
 register("dylan", "goa_torch.methods.dylan:DyLAN", "layers of agents, ranked, rated and stopped early")
+register("reconcile", "goa_torch.methods.reconcile:ReConcile",
+         "a round table that states its confidence, weighted vote")
+register("groupdebate", "goa_torch.methods.groupdebate:GroupDebate", "debate in groups that exchange summaries")
+register("s2_mad", "goa_torch.methods.s2_mad:S2MAD", "debate only with those who disagree")
+register("armor_mad", "goa_torch.methods.armor_mad:ArmorMAD", "debate skipped where agents agree, read out by trust")
+register("vote_tokens", "goa_torch.methods.vote_tokens:VoteTokens", "majority of the answers a token budget pays for")
 register("colmad", "goa_torch.methods.colmad:ColMAD", "two debaters that help each other, then a judge")
 
 

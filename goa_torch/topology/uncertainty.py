@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor, nn
 
+from ..nn.confidence import stated_confidence
 from ..nn.readout import tally
 from ..types import Reply
 from .positions import Positions, lots, peers_topology
@@ -20,19 +20,6 @@ if TYPE_CHECKING:
 
 Source = Literal["agreement", "tokens", "stated"]
 SOURCES: tuple[str, ...] = ("agreement", "tokens", "stated")
-_STATED = re.compile(r"confidence(?:[ _]level)?\W{0,6}?(?:is|of)?\W{0,4}?(\d+(?:\.\d+)?|\.\d+)[ \t]*(%|/[ \t]*\d+)?",
-                     re.IGNORECASE)
-
-
-def stated_confidence(text: str | None) -> float | None:
-    """The confidence a reply states ("Confidence: 0.8", "confidence_level": "80%", "confidence is 8/10"), in [0, 1];
-    the last one counts. ``None`` if there is none or it is out of range."""
-    found = None
-    for match in _STATED.finditer(text or ""):
-        scale = 100.0 if match[2] == "%" else float(match[2].lstrip("/ \t")) if match[2] else 1.0
-        level = float(match[1]) / scale if scale else math.nan
-        found = level if 0 <= level <= 1 else None
-    return found
 
 
 def token_uncertainty(reply: Reply) -> float:

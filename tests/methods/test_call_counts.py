@@ -54,6 +54,10 @@ def sure(chat):
     ("macnet", {"graph": "star"}, {"answer": 1, "pass": 10, "readout": 1}, 4),
     ("macnet", {"graph": "mesh"}, {"answer": 1, "pass": 20}, 11),
     ("dylan", {}, {"answer": 6}, 1),  # everybody agrees
+    ("s2_mad", {}, {"answer": 6}, 1),  # nobody disagrees
+    ("armor_mad", {}, {"answer": 6}, 1),
+    ("reconcile", {}, {"answer": 6}, 1),
+    ("groupdebate", {}, {"answer": 6, "pass": 20}, 5),
     ("colmad", {}, {"answer": 2, "pass": 2, "readout": 1}, 3),
 ])
 def test_calls_and_depth_are_those_of_the_method(name, settings, calls, depth):
