@@ -14,6 +14,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.torch import load_file
 
 from goa_torch.agents.chat_tokens import ChatTokenizer
 from goa_torch.agents.prompts import PromptSet
@@ -23,6 +24,7 @@ from goa_torch.tasks.relay import DOMAINS, Expression, load_relay, parse
 from goa_torch.training.relay.batches import CHUNK, Encoder, batches
 from goa_torch.training.relay.lessons import GENERALIST_SHARES, Lessons, Role, choice, scores
 from goa_torch.training.relay.plan import read_plan
+from goa_torch.training.relay.school import School
 from goa_torch.training.relay.tokenizer import END, build_tokenizer, words
 from goa_torch.types import Chat, Message
 
@@ -178,6 +180,14 @@ agents: {math: {domains: [math]}}
 """
 
 
+@pytest.fixture
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 def start(plan: Path, out: Path) -> subprocess.Popen:
     return subprocess.Popen(
         [sys.executable, ROOT / "experiments" / "train_relay.py", plan, "--out", out, "--device", "cpu",
@@ -185,34 +195,51 @@ def start(plan: Path, out: Path) -> subprocess.Popen:
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def test_a_run_that_is_killed_ends_where_an_uninterrupted_one_does(tmp_path):
-    from safetensors.torch import load_file
-
-    plan = tmp_path / "plan.yaml"
-    plan.write_text(PLAN)
-    whole = start(plan, tmp_path / "whole")
-    killed = start(plan, tmp_path / "killed")
+def test_a_run_that_is_killed_ends_where_an_uninterrupted_one_does(tmp_path, one_thread):
+    path, whole, killed = tmp_path / "plan.yaml", tmp_path / "whole", tmp_path / "killed"
+    path.write_text(PLAN)
+    run = start(path, killed)
     deadline = time.monotonic() + 120
-    while not list((tmp_path / "killed").glob("work/seed0/base/checkpoint-*")) and time.monotonic() < deadline:
+    while not list(killed.glob("work/seed0/base/checkpoint-*")) and time.monotonic() < deadline:
         time.sleep(0.01)
-    killed.send_signal(signal.SIGKILL)
-    killed.wait()
-    assert not (tmp_path / "killed" / "seed0" / "math").exists()
-    assert whole.wait(200) == 0, whole.stdout.read()
-    again = start(plan, tmp_path / "killed")
-    assert again.wait(200) == 0, again.stdout.read()
-    one, other = (load_file(tmp_path / name / "seed0" / "math" / "model.safetensors") for name in ("whole", "killed"))
+    run.send_signal(signal.SIGKILL)
+    run.wait()
+    assert not (killed / "seed0" / "math").exists()
+    again = start(path, killed)
+    said: list[str] = []
+    School(read_plan(path), whole, "cpu", said.append).run()
+    output, _ = again.communicate(timeout=200)
+    assert again.returncode == 0, output
+    one, other = (load_file(out / "seed0" / "math" / "model.safetensors") for out in (whole, killed))
     for name, weight in one.items():
         assert torch.equal(weight, other[name]), name
-    record = json.loads((tmp_path / "whole" / "seed0" / "math" / "training.json").read_text())
+    record = json.loads((killed / "seed0" / "math" / "training.json").read_text())
     assert record["plan"]["domains"] == ["math"] and "commit" in record and "answer/own" in record["validation"]
-    log = [json.loads(line) for line in (tmp_path / "whole/work/seed0/math/log.jsonl").read_text().splitlines()]
+    log = [json.loads(line) for line in (whole / "work/seed0/math/log.jsonl").read_text().splitlines()]
     assert [entry["step"] for entry in log] == [2, 4] and "pass/copy" in log[-1]["validation"]
+    assert any("left" in line for line in said)
 
-    plan.write_text(PLAN.replace("steps: 4,", "steps: 5,"))
-    other = start(plan, tmp_path / "whole")
-    assert other.wait(100) == 2
-    assert "made by another plan" in other.stdout.read()
+    said.clear()
+    School(read_plan(path), whole, "cpu", said.append).run()
+    assert not said  # all is there
+    path.write_text(PLAN.replace("steps: 4,", "steps: 5,"))
+    with pytest.raises(UserError, match="made by another plan"):
+        School(read_plan(path), whole, "cpu", said.append).run()
+
+
+def test_what_is_trained_is_an_ordinary_folder_that_an_agent_speaks_from(tmp_path, one_thread):
+    from goa_torch.agents.hf import HFModel
+    from goa_torch.types import Sampling
+
+    path = tmp_path / "plan.yaml"
+    path.write_text(PLAN.replace("steps: 40", "steps: 2"))
+    [_, folder] = School(read_plan(path), tmp_path / "out", "cpu", lambda line: None).run()
+    assert {"config.json", "model.safetensors", "tokenizer.json", "chat_template.jinja", "README.md",
+            "training.json"} <= {file.name for file in folder.iterdir()}
+    model = HFModel(folder, dtype="float32")
+    [reply] = model.generate([Chat(PROMPTS.render("answer", {"question": {"text": "(47+8)"}}))],
+                             Sampling(max_new_tokens=5))
+    assert not reply.failed and reply.usage.completion_tokens >= 1
 
 
 @pytest.mark.parametrize(("change", "message"), [

@@ -155,7 +155,7 @@ def _save(accelerator: Accelerator, folder: Path, step: int) -> None:
     """A checkpoint appears under its name when it is whole, then older ones go."""
     partial, whole = folder / "checkpoint.partial", folder / f"checkpoint-{step}"
     shutil.rmtree(partial, ignore_errors=True)
-    accelerator.save_state(str(partial), safe_serialization=True)
+    accelerator.save_state(str(partial), safe_serialization=False)  # tied weights are kept as they are
     if not accelerator.is_main_process:
         return
     os.replace(partial, whole)
