@@ -149,7 +149,7 @@ def test_train_and_test_files_of_gsm8k_share_no_question():
 
 
 @pytest.mark.parametrize(
-    ("task", "n", "source"), [("mmlu", 24, "MMLU_sampled_dev.json"), ("gsm8k", 16, "gsm8k_test_first100.jsonl")]
+    ("task", "n", "source"), [("mmlu", 48, "MMLU_sampled_dev.json"), ("gsm8k", 16, "gsm8k_test_first100.jsonl")]
 )
 def test_the_shipped_questions_follow_their_rule(task, n, source):
     shipped = load_questions(task, file=SHIPPED / f"quickstart_{task}.jsonl")
