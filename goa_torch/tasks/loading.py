@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..errors import UserError
+from ..errors import UserError, unknown
 from ..randomness import stream
 from ..types import Question
 from .files import read_file, user_row
@@ -21,7 +22,7 @@ _KEPT_FROM = {"train": ("validation", "test"), "validation": ("test",)}
 
 
 def load_questions(task: str | Task, file: str | Path | None = None, split: str = "test", limit: int | None = None,
-                   seed: int | None = 0) -> list[Question]:
+                   seed: int | None = 0, **settings: Any) -> list[Question]:
     """The questions of a task.
 
     Args:
@@ -34,6 +35,7 @@ def load_questions(task: str | Task, file: str | Path | None = None, split: str 
         limit: at most so many. They are the first of an order drawn by ``seed``, so that 10 are the first 10 of 20,
             whatever the order of the file; ``seed=None`` takes the first of the file.
         seed: of that order; without ``limit`` questions come in the order of the file.
+        settings: those of a task that makes its questions (``relay``: ``regime``, ``depth``, ...).
 
     Raises:
         UserError: for whatever is wrong, with the file and the row.
@@ -42,12 +44,26 @@ def load_questions(task: str | Task, file: str | Path | None = None, split: str 
     task.need_split(split)
     if limit is not None and limit < 1:
         raise UserError(f"task {task.name!r}: limit must be at least 1, not {limit}")
+    if task.generate is not None:
+        return _generated(task, file, settings, split=split, limit=limit, seed=seed or 0)
+    if settings:
+        raise UserError(f"task {task.name!r} has no settings, so {', '.join(settings)} means nothing; leave it out")
     questions = _from_file(task, file, split) if file is not None else _from_hub(task, split)
     if limit is None:
         return questions
     if seed is not None:
         questions = sorted(questions, key=lambda q: (stream(seed, "questions", task.name, q.id), q.id))
     return questions[:limit]
+
+
+def _generated(task: Task, file: str | Path | None, settings: Mapping[str, Any], **how: Any) -> list[Question]:
+    if file is not None:
+        raise UserError(f"task {task.name!r} makes its own questions; leave out file, or use the task 'file'")
+    known = [name for name in inspect.signature(task.generate).parameters if name not in how]
+    for name in settings:
+        if name not in known:
+            raise unknown("setting", name, known, f"task {task.name!r}")
+    return task.generate(**how, **settings)
 
 
 def without_overlap(questions: Iterable[Question], *others: Iterable[Question]) -> list[Question]:

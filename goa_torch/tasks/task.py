@@ -45,6 +45,8 @@ class Task:
             here. A task without ``train`` cannot be trained on.
         gated: whether the hub wants its terms accepted first.
         instruction: how to state the answer, if not as the reader would have it.
+        generate: makes the questions of a task that has no data: called with ``split``, ``limit``, ``seed`` and the
+            task's own settings.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Task:
     gated: bool = False
     version: int = 1
     instruction: str = ""
+    generate: Callable[..., list[Question]] | None = None
 
     @property
     def has_train(self) -> bool:
@@ -74,6 +77,8 @@ class Task:
     @property
     def source(self) -> str:
         """Where its questions live: data set and configuration on the hub, or the user's own file."""
+        if self.generate is not None:
+            return "generated"
         return f"{self.hub}, {self.config}" if self.config else self.hub or "a file of yours"
 
     def need_split(self, split: str) -> None:

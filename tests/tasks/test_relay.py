@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from goa_torch.errors import UserError
+from goa_torch.tasks import describe, load_questions, task_names
 from goa_torch.tasks.relay import DOMAINS, VARIANTS, RelayReader, RelaySpec, load_relay, parse
 from goa_torch.tasks.relay.expression import Expression
 from goa_torch.tasks.relay.families import LEAVES, PRIMARY, SECOND, family_set
@@ -266,3 +267,25 @@ def test_a_literal_is_an_answer_and_an_unfinished_expression_abstains(text, answ
 def test_questions_are_graded_by_their_value():
     [question] = load_relay(limit=1)
     assert question.is_correct(question.gold) and not question.is_correct(None)
+
+
+# ------------------------------------------------------------------------------------------------ registry
+
+
+def test_relay_is_a_task_like_any_other():
+    assert "relay" in task_names() and "generated" in describe("relay")
+    questions = load_questions("relay", limit=10, seed=3, depth=2)
+    assert [q.id for q in questions] == [q.id for q in load_relay(limit=10, seed=3, depth=2)]
+    assert load_questions("relay", split="train", limit=2)[0].split == "controller_train"
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    ({"task": "relay", "dept": 2}, "Did you mean 'depth'"),
+    ({"task": "relay", "file": "x.jsonl"}, "makes its own questions"),
+    ({"task": "relay", "limit": sys.maxsize}, "no end"),
+    ({"task": "relay", "split": "dev"}, "no split 'dev'"),
+    ({"task": "mmlu", "depth": 2}, "has no settings"),
+])
+def test_settings_that_a_task_does_not_have_are_one_clear_line(arguments, message):
+    with pytest.raises(UserError, match=message):
+        load_questions(**arguments)

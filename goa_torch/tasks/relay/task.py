@@ -28,6 +28,7 @@ SPLIT_NAMES = {"train": "controller_train", **{name: name for name in SPLITS}}
 _DEFAULT_LIMIT = 400
 _CHUNK = 4096
 _PATIENCE = 40
+_MOST = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -117,8 +118,9 @@ def load_relay(split: str = "test", limit: int | None = None, seed: int = 0, reg
     if variant is not None and split.endswith("train"):
         raise UserError(f"relay: variant {variant!r} is held out and has no split {split!r}; use validation or test")
     limit = _DEFAULT_LIMIT if limit is None else limit
-    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-        raise UserError(f"relay: limit must be a whole number of at least 1, not {limit!r}")
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
+        raise UserError(f"relay: limit must be a whole number from 1 to {_MOST}, not {limit!r}: there is no end to "
+                        "generated questions")
     turns = [len(range(i, limit, len(spec.depths))) for i in range(len(spec.depths))]
     by_depth = [_questions(spec, split, seed, d, n) for d, n in zip(spec.depths, turns)]
     return [by_depth[i % len(by_depth)][i // len(by_depth)] for i in range(limit)]
