@@ -12,7 +12,9 @@ from goa_torch.agents.base import Agent
 from goa_torch.agents.echo import EchoModel
 from goa_torch.agents.pool import Pool
 from goa_torch.agents.prompts import PromptSet
-from goa_torch.tasks.relay import DOMAINS, parse
+from goa_torch.methods import build_method
+from goa_torch.methods.ceiling import structural_ceiling
+from goa_torch.tasks.relay import DOMAINS, load_relay, parse
 from goa_torch.training.relay.competence import as_markdown, auroc, examine_pool, slipped
 from goa_torch.training.relay.lessons import card_of, choice, scores
 from goa_torch.types import Card, Sampling
@@ -85,3 +87,14 @@ def test_a_slip_changes_one_digit():
 ])
 def test_auroc(higher, lower, expected):
     assert auroc(higher, lower) == expected
+
+
+@pytest.mark.parametrize(("name", "settings"), [
+    ("single", {}), ("routed_single", {}), ("iterate", {"calls": 3}), ("vote", {}), ("self_consistency", {}),
+    ("moa", {"layers": 2}), ("goa", {}), ("goa", {"readout": "mean"}), ("goa", {"flow": "reversed"}),
+    ("goa", {"k": 2}), ("goa", {"k": 5}),
+])
+def test_faultless_agents_reach_the_ceiling_of_every_method_through_the_pools_own_prompts(name, settings):
+    questions = load_relay(limit=40, depth=(1, 2, 3, 4))
+    method = build_method(name, pool(), **settings)
+    assert [result.correct for result in method(questions)] == structural_ceiling(method, questions)

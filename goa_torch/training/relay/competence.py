@@ -12,6 +12,7 @@ import numpy as np
 
 from ...agents.base import Agent
 from ...agents.pool import Pool
+from ...methods.ceiling import skills_of
 from ...nn.reading import read_indices, read_scores
 from ...randomness import stream
 from ...tasks.relay.expression import Expression, parse
@@ -73,11 +74,6 @@ def examine_pool(pool: Pool, per_depth: int = 150, depths: Sequence[int] = (1, 2
     return found
 
 
-def skilled(agent: Agent) -> tuple[str, ...]:
-    """The domain of the agent's card, or all of them for a generalist."""
-    return (agent.card.domain,) if agent.card.domain in DOMAINS else DOMAINS
-
-
 def _ask(pool: Pool, agent: Agent, purpose: Purpose, prompts: Sequence[dict[str, Any]]) -> list[str | None]:
     """Replies to prompts (what templates see), ``None`` for those that failed or were cut off."""
     chats = []
@@ -106,7 +102,7 @@ def _stated(text: str | None) -> str:
 
 def _wanted(agent: Agent, expression: Expression) -> str:
     """What the agent should make of the most advanced right reply."""
-    mine = expression.depth and expression.domains[0] in skilled(agent)
+    mine = expression.depth and expression.domains[0] in skills_of(agent)
     return str(expression.step() if mine else expression)
 
 
@@ -122,7 +118,7 @@ def _answers(pool: Pool, agent: Agent, questions: Sequence[Question]) -> tuple[d
     for question, text in zip(questions, replies):
         expression = parse(question.text)
         right.append(_stated(text) == _wanted(agent, expression))
-        rows = evaluated if expression.domains[0] in skilled(agent) else copied
+        rows = evaluated if expression.domains[0] in skills_of(agent) else copied
         rows[expression.domains[0]][expression.depth].append(right[-1])
     return _share(evaluated), _share(copied), ~np.array(right)
 
@@ -193,7 +189,7 @@ def _selects(pool: Pool, questions: Sequence[Question]) -> dict[int, float]:
         found = []
         for question, text in zip(questions, _ask(pool, pool.meta, "select", facts)):
             chosen = read_indices(text, len(cards), k) if text is not None else None
-            able = {domain for i in chosen or [] for domain in skilled(shown[i])}
+            able = {domain for i in chosen or [] for domain in skills_of(shown[i])}
             needed = list(dict.fromkeys(question.metadata["domains"]))[:k]
             found.append(np.mean([domain in able for domain in needed]))
         shares[k] = round(float(np.mean(found)), 4)
