@@ -16,7 +16,6 @@ from ...methods.ceiling import skills_of
 from ...nn.reading import read_indices, read_scores
 from ...randomness import stream
 from ...tasks.relay.expression import Expression, parse
-from ...tasks.relay.families import DOMAINS
 from ...tasks.relay.task import load_relay
 from ...types import Chat, Message, Purpose, Question, Span
 
