@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations
+from math import comb
 
 import numpy as np
 
 Edge = tuple[int, int]
+#: So many graphs are tried one by one: some seconds.
+FEW = 6_000_000
+_BLOCK = 1 << 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +62,12 @@ def oracle_accuracy(competence: np.ndarray, layers: np.ndarray, rounds: int) -> 
 
 def oracle_static(skills: np.ndarray, layers: np.ndarray, rounds: int, k: int | None = None,
                   seconds: float = 60.0) -> StaticOracle:
-    """The best static graph in which every receiver hears at most ``k`` others, exactly.
+    """The best static graph in which every receiver hears at most ``k`` others, for at most eight agents.
 
     A question is finished by round ``rounds`` if and only if the graph holds one of the sets of edges over which its
-    work can travel in time; choosing edges that serve most questions is an integer linear program, which HiGHS
-    solves (:func:`scipy.optimize.milp`). Made for at most eight agents and six rounds.
+    work can travel in time. Where there are at most :data:`FEW` graphs (six agents with k = 2, eight with k = 1), all
+    of them are tried; else choosing the edges is an integer linear program, which HiGHS solves
+    (:func:`scipy.optimize.milp`): exactly too, if the time suffices (it does for questions of two or three layers).
 
     Args:
         skills: [N, D] bool.
@@ -73,14 +79,47 @@ def oracle_static(skills: np.ndarray, layers: np.ndarray, rounds: int, k: int | 
     from .reach import complete, finished, reach
 
     n = skills.shape[0]
+    if n > 8:
+        raise ValueError(f"oracle_static is made for at most 8 agents, not {n}")
     if k is None or k >= n - 1:
         hears = complete(n)
         solved = finished(reach(np.repeat(hears[None], rounds - 1, 0), skills, layers), layers)[:, -1]
         return StaticOracle(hears, solved, True, float(solved.mean()))
     counts = Counter(tuple(int(x) for x in row if x >= 0) for row in layers)
-    hears, exact, served = _solve(skills, counts, rounds, k, seconds)
+    if comb(n - 1, k) ** n <= FEW:
+        hears, exact, served = _try_all(skills, counts, rounds, k), True, 0.0
+    else:
+        hears, exact, served = _solve(skills, counts, rounds, k, seconds)
     solved = finished(reach(np.repeat(hears[None], rounds - 1, 0), skills, layers), layers)[:, -1]
     return StaticOracle(hears, solved, exact, float(solved.mean()) if exact else served / len(layers))
+
+
+def _try_all(skills: np.ndarray, counts: Counter, rounds: int, k: int) -> np.ndarray:
+    """The best of all graphs in which everybody hears exactly ``k`` (more edges never hurt). Graphs are bit masks."""
+    n = skills.shape[0]
+
+    def bit(sender: int, receiver: int) -> np.uint64:
+        return np.uint64(1 << (receiver * n + sender))
+
+    graphs = np.zeros(1, dtype=np.uint64)
+    for receiver in range(n):
+        others = [bit(sender, receiver) for sender in range(n) if sender != receiver]
+        choices = np.array([sum(map(int, chosen)) for chosen in combinations(others, k)], dtype=np.uint64)
+        graphs = (graphs[:, None] | choices).ravel()
+    routes = [(times, [np.uint64(sum(int(bit(*edge)) for edge in way)) for way in
+                       travel_ways(skills, question, rounds)]) for question, times in counts.items()]
+    best, most = graphs[0], -1
+    for start in range(0, len(graphs), _BLOCK):
+        block = graphs[start : start + _BLOCK]
+        served = np.zeros(len(block), dtype=np.int64)
+        for times, masks in routes:
+            solved = np.zeros(len(block), dtype=bool)
+            for mask in masks:
+                solved |= (block & mask) == mask
+            served += times * solved
+        if served.max() > most:
+            best, most = block[served.argmax()], int(served.max())
+    return np.array([[int(best) >> (receiver * n + sender) & 1 for sender in range(n)] for receiver in range(n)], bool)
 
 
 def _solve(skills: np.ndarray, counts: Counter, rounds: int, k: int, seconds: float) -> tuple[np.ndarray, bool, float]:

@@ -174,7 +174,9 @@ def test_the_oracles_accuracy_takes_the_best_agent_for_each_layer():
 
 
 @pytest.mark.parametrize(("n", "k", "rounds", "depth"), [(4, 1, 2, 2), (4, 1, 3, 2), (4, 1, 3, 3), (4, 2, 3, 3)])
-def test_the_static_oracle_is_the_best_of_all_graphs(n, k, rounds, depth):
+@pytest.mark.parametrize("few", [0, 10_000], ids=["program", "one by one"])
+def test_the_static_oracle_is_the_best_of_all_graphs(n, k, rounds, depth, few, monkeypatch):
+    monkeypatch.setattr("goa_torch.analysis.oracle.FEW", few)
     skills = np.zeros((n, 6), dtype=bool)
     skills[np.arange(6) % n, np.arange(6)] = True  # some agents have two domains
     layers = drawn_layers(depth)
