@@ -123,7 +123,7 @@ def test_replies_are_shown_grouped_by_answer_the_largest_group_first():
     assert chat.senders == [1, 2, 3, 4, 5, 0]
     order = [chat.text.index(words) for words in ("3 agents answer b:", "2 agents answer c:", "Your own reply so far")]
     assert order == sorted(order)
-    assert all('"Confidence: 0.7"' in c.text for c in pool.meta.model.chats)
+    assert all('begins with "Confidence:"' in c.text for c in pool.meta.model.chats)
 
 
 def test_who_gave_no_answer_is_shown_last():
