@@ -45,6 +45,9 @@ class Pupil(EchoModel):
         mine = best.depth and best.domains[0] in self.domains and self.able
         return str(best.step() if mine else best)
 
+    def log_likelihood(self, chats, continuations):
+        return [0.0 if self.say(chat) == text else -5.0 for chat, text in zip(chats, continuations)]
+
 
 def pool(**pupil) -> Pool:
     agents = [Agent(d, Pupil((d,), **pupil), card_of(d)) for d in DOMAINS]
@@ -62,7 +65,7 @@ def test_faultless_agents_get_full_marks():
     for agent in found.refined:
         assert found.refined[agent]["right"] == {"kept": 0, "right": 1}
         assert found.refined[agent]["wrong"]["right"] == 1 and found.refined[agent]["stale"]["right"] == 1
-        assert found.judged[agent] == {"right": 1, "advanced": 1, "read": 1}
+        assert found.judged[agent] == {"right": 1, "advanced": 1, "read": 1, "likelihood": 1}
     assert found.selected == {1: 1, 3: 1} and not found.correlation
     assert "| math | math | 1.00 | 1.00 | 1.00 | 1.00 |" in as_markdown(found)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...agents.base import Agent
+from ...agents.base import LOG_LIKELIHOOD, Agent
 from ...agents.pool import Pool
 from ...methods.ceiling import skills_of
 from ...nn.reading import read_indices, read_scores
@@ -33,7 +33,9 @@ class Competence:
         refined: agent -> what it heard -> what it made of it: ``right`` (the best right reply, carried on if that was
             its business), ``followed`` (what it heard, where that was wrong), ``kept`` (its own reply).
         judged: agent -> AUROC of its scores, of right against wrong replies (``right``) and of more against less
-            advanced right ones (``advanced``), and the share of judgements that could be read (``read``).
+            advanced right ones (``advanced``), the share of judgements that could be read (``read``), and, where
+            the model tells likelihoods, the AUROC of log p(reply | answer prompt), of right against wrong replies,
+            for layers that are its business (``likelihood``).
         selected: k -> share of the experts that the question needs first whom the meta-LLM chose.
         correlation: pairs of agents -> phi coefficient of their errors on the same questions (first answers).
         questions: how many questions were asked.
@@ -75,14 +77,16 @@ def examine_pool(pool: Pool, per_depth: int = 150, depths: Sequence[int] = (1, 2
 
 def _ask(pool: Pool, agent: Agent, purpose: Purpose, prompts: Sequence[dict[str, Any]]) -> list[str | None]:
     """Replies to prompts (what templates see), ``None`` for those that failed or were cut off."""
-    chats = []
-    for number, facts in enumerate(prompts):
-        seen = {"agent": {"name": agent.name, "card": str(agent.card), "system": agent.system,
-                          "domain": agent.card.domain}, "own": None, "messages": [], "pool": pool.variables, **facts}
-        messages: tuple[Message, ...] = pool.prompts.render(purpose, seen)
-        chats.append(Chat(messages, stream("relay competence", agent.name, purpose, number)))
+    chats = [_chat(pool, agent, purpose, facts, number) for number, facts in enumerate(prompts)]
     return [reply.text if reply.finish_reason == "stop" else None
             for reply in agent.model.generate(chats, pool.sampling[purpose])]
+
+
+def _chat(pool: Pool, agent: Agent, purpose: Purpose, facts: dict[str, Any], number: int = 0) -> Chat:
+    seen = {"agent": {"name": agent.name, "card": str(agent.card), "system": agent.system,
+                      "domain": agent.card.domain}, "own": None, "messages": [], "pool": pool.variables, **facts}
+    messages: tuple[Message, ...] = pool.prompts.render(purpose, seen)
+    return Chat(messages, stream("relay competence", agent.name, purpose, number))
 
 
 def _question(question: Question) -> dict[str, Any]:
@@ -176,7 +180,20 @@ def _judges(pool: Pool, agent: Agent, questions: Sequence[Question], seed: int) 
         for value, kind in zip(numbers or [], order):
             given[int(kind)].append(value)
     return {"right": auroc(given[0], given[1]), "advanced": auroc(given[0], given[2]),
-            "read": round(read / len(questions), 4)}
+            "read": round(read / len(questions), 4), "likelihood": _likelihood(pool, agent, questions, seed)}
+
+
+def _likelihood(pool: Pool, agent: Agent, questions: Sequence[Question], seed: int) -> float | None:
+    mine = [q for q in questions if q.metadata["domains"][0] in skills_of(agent)]
+    if LOG_LIKELIHOOD not in agent.model.capabilities or not mine:
+        return None
+    chats = [chat for q in mine for chat in [_chat(pool, agent, "answer", _question(q))] * 2]
+    replies = []
+    for question in mine:
+        right = parse(question.text).step()
+        replies += [str(right), str(slipped(right, np.random.default_rng(stream("relay judge", seed, question.id))))]
+    likely = agent.model.log_likelihood(chats, replies)
+    return auroc(likely[::2], likely[1::2])
 
 
 def _selects(pool: Pool, questions: Sequence[Question]) -> dict[int, float]:
@@ -226,12 +243,12 @@ def as_markdown(found: Competence) -> str:
                 lines.append(f"| {agent} | {domain} | {shown} |")
         lines.append("")
     lines += ["**Refining and judging**", "", "| agent | right neighbour: right | kept | wrong neighbour: right | "
-              "followed | stale neighbour: right | AUROC right/wrong | AUROC advanced/stale | read |",
-              "|---|---|---|---|---|---|---|---|---|"]
+              "followed | stale neighbour: right | AUROC right/wrong | AUROC advanced/stale | read | likelihood |",
+              "|---|---|---|---|---|---|---|---|---|---|"]
     for agent, rows in found.refined.items():
         judged = found.judged[agent]
         cells = [rows["right"]["right"], rows["right"]["kept"], rows["wrong"]["right"], rows["wrong"]["followed"],
-                 rows["stale"]["right"], judged["right"], judged["advanced"], judged["read"]]
+                 rows["stale"]["right"], judged["right"], judged["advanced"], judged["read"], judged["likelihood"]]
         lines.append(f"| {agent} | {' | '.join('-' if cell is None else f'{cell:.2f}' for cell in cells)} |")
     lines += ["", "**Selection** (needed experts chosen): " + ", ".join(f"k = {k}: {share:.2f}"
                                                                        for k, share in found.selected.items())]
