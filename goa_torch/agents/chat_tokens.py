@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Sequence
+from typing import Any
 
 from jinja2.exceptions import TemplateError
 
@@ -23,12 +24,14 @@ PLAIN_TEMPLATE = r"{{ messages | map(attribute='content') | join('\n\n') }}{{ '\
 _FIXED_DATE = (
     "{%- macro strftime_now(format) -%}{{ format"
     + "".join(f" | replace('%{code}', '{value}')" for code, value in
-              dict(d="26", b="Jul", B="July", m="07", Y="2024", y="24", A="Friday", a="Fri", H="12", M="00", S="00").items())
+              {"d": "26", "b": "Jul", "B": "July", "m": "07", "Y": "2024", "y": "24", "A": "Friday", "a": "Fri",
+               "H": "12", "M": "00", "S": "00"}.items())
     + " }}{%- endmacro -%}"
 )
 _PLACE = re.compile("\ue100(\\d+)\ue101")
 _ANCHOR = "\ue102"  # a private-use character: no tokenizer merges anything with it
 _SEPARATOR = "\n\n"
+_TAG = re.compile(r"<\S+>|\[\S+\]")
 #: A prompt that ends in this makes the reply begin inside a thought (see :mod:`goa_torch.agents.reasoning`).
 _THINKING = re.compile(r"<(think|thinking|thought|reasoning)>\s*\Z", re.IGNORECASE)
 
@@ -54,8 +57,8 @@ class ChatTokenizer:
         where: how errors name the model.
 
     A template that rejects (or drops) the system message gets its text before the first user message; one that
-    demands alternation gets neighbouring messages of the same role as one. Templates that print the date print a fixed one, so
-    that a prompt is the same tomorrow. Any other error of the template raises :class:`UserError`.
+    demands alternation gets neighbouring messages of the same role as one. Templates that print the date print a fixed
+    one, so that a prompt is the same tomorrow. Any other error of the template raises :class:`UserError`.
     """
 
     def __init__(self, tokenizer: Any, chat_template: str | None = None, where: str = "chat template") -> None:
@@ -69,8 +72,7 @@ class ChatTokenizer:
         added = {token.content: number for number, token in tokenizer.added_tokens_decoder.items()}
         special = set(tokenizer.all_special_ids) | {n for n, t in tokenizer.added_tokens_decoder.items() if t.special}
         # Tags like <think> or <tool_call> are often added without being marked as special: control tokens all the same.
-        control = {text: n for text, n in added.items()
-                   if n in special or (len(text) > 2 and text[0] + text[-1] in ("<>", "[]") and not text[1:-1].isspace())}
+        control = {text: n for text, n in added.items() if n in special or _TAG.fullmatch(text)}
         self.control_ids = frozenset(control.values()) | special
         texts = sorted((text for text in control if len(text) > 1), key=len, reverse=True)
         self._control = re.compile("|".join(map(re.escape, texts))) if texts else None

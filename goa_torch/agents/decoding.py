@@ -1,18 +1,18 @@
 """The decoding loop: many prompts through one model, as one batch that rows enter and leave.
 
-Rows are prefilled in waves, longest first; what a prompt shares with one seen before is copied instead of computed. Then all rows
-advance by one token a step; a finished row leaves at once and a waiting one takes its place. The number of rows is
-bounded by tokens and halved when memory runs out: rows put back keep what they generated, and since draws are named
-(:mod:`goa_torch.randomness`), going on later changes nothing.
+Rows are prefilled in waves, longest first; what a prompt shares with one seen before is copied instead of computed.
+Then all rows advance by one token a step; a finished row leaves at once and a waiting one takes its place. The number
+of rows is bounded by tokens and halved when memory runs out: rows put back keep what they generated, and since draws
+are named (:mod:`goa_torch.randomness`), going on later changes nothing.
 """
 
 from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Callable, Iterable, Sequence
 
 import torch
 from accelerate.utils.memory import should_reduce_batch_size
@@ -86,8 +86,8 @@ class Decoder:
         layout: what the model keeps for each token.
     """
 
-    def __init__(self, model: torch.nn.Module, eos: Iterable[int], batch_tokens: int, prefixes: PrefixStore | None = None,
-                 prefill_tokens: int = 2048, on_tokens: Callable[[int], None] | None = None) -> None:
+    def __init__(self, model: torch.nn.Module, eos: Iterable[int], batch_tokens: int,
+                 prefixes: PrefixStore | None = None, prefill_tokens: int = 2048, on_tokens: Callable[[int], None] | None = None) -> None:
         self.model = model
         self.eos = frozenset(eos)
         self.batch_tokens = batch_tokens

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import re
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ..types import Chat, Reply, Sampling, Usage
 from .base import EMBED, GENERATE, LOG_LIKELIHOOD, LanguageModel, sampling_per_chat
@@ -47,13 +48,14 @@ class HFModel(LanguageModel):
         on_tokens: called with the number of tokens generated since the last call.
 
     Replies are sampled as :class:`Sampling` says and in no other way: repetition penalties and the like, which some
-    repositories put into their generation config, are not applied. In float32 a reply depends on the chat and its stream alone.
+    repositories put into their generation config, are not applied. In float32 a reply depends on the chat and its
+    stream alone.
     """
 
     capabilities = frozenset({GENERATE, LOG_LIKELIHOOD, EMBED})
 
-    def __init__(self, source: str | Path, *, revision: str | None = None, gguf_file: str | None = None, dtype: str = "auto",
-                 device: str = "auto", batch_tokens: int | None = None, prefix_tokens: int | None = None,
+    def __init__(self, source: str | Path, *, revision: str | None = None, gguf_file: str | None = None,
+                 dtype: str = "auto", device: str = "auto", batch_tokens: int | None = None, prefix_tokens: int | None = None,
                  chat_template: str | None = None, trust_remote_code: bool = False, name: str | None = None,
                  fallback_wheel: bool = True, on_tokens: Callable[[int], None] | None = None) -> None:
         self.recipe = Recipe(str(source), revision, gguf_file, str(dtype).removeprefix("torch."), str(device),

@@ -29,7 +29,8 @@ class Unreachable(Exception):
 def reachable(endpoint: str, seconds: float = PROBE_SECONDS) -> str:
     """Why ``endpoint`` does not answer within ``seconds``, empty if it does. Asked once a process.
 
-    Proxies of the environment are honoured, and name resolution counts: it can hang longer than any timeout of a socket.
+    Proxies of the environment are honoured, and name resolution counts: it can hang longer than any timeout of a
+    socket.
     """
     answer: list[str] = []
 
@@ -74,8 +75,14 @@ def fetch(repo: str, revision: str | None = None, code: bool = False, file: str 
         UserError: the hub says no (no such repository, gated, no such revision or file), or it holds no safetensors.
     """
     from huggingface_hub import constants, hf_hub_download, snapshot_download
-    from huggingface_hub.errors import EntryNotFoundError, GatedRepoError, HfHubHTTPError, LocalEntryNotFoundError, \
-        RepositoryNotFoundError, RevisionNotFoundError
+    from huggingface_hub.errors import (
+        EntryNotFoundError,
+        GatedRepoError,
+        HfHubHTTPError,
+        LocalEntryNotFoundError,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
 
     patterns = [*PATTERNS, *(["*.py"] if code else [])]
 
@@ -101,7 +108,8 @@ def fetch(repo: str, revision: str | None = None, code: bool = False, file: str 
     try:
         path = get(local=False)
     except GatedRepoError as error:
-        raise UserError(f"{where}: the repository is gated; accept its terms on {endpoint}/{repo} and set HF_TOKEN") from error
+        raise UserError(f"{where}: the repository is gated; accept its terms on {endpoint}/{repo} "
+                        "and set HF_TOKEN") from error
     except RevisionNotFoundError as error:
         raise UserError(f"{where}: no such revision on {endpoint}") from error
     except RepositoryNotFoundError as error:
@@ -113,8 +121,8 @@ def fetch(repo: str, revision: str | None = None, code: bool = False, file: str 
     except HfHubHTTPError as error:
         raise UserError(f"{where}: {endpoint} answered {' '.join(str(error).split())[:200]}") from error
     if file is None and not complete(path):
-        raise UserError(f"{where}: the repository has no config.json with safetensors weights, and weights in other formats are not "
-                        "loaded; name a repository that has them, or a gguf_file")
+        raise UserError(f"{where}: the repository has no config.json with safetensors weights, and weights in other "
+                        "formats are not loaded; name a repository that has them, or a gguf_file")
     return path
 
 

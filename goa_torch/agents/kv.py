@@ -1,16 +1,16 @@
 """Keys and values of the rows in flight, and those of prompts seen before.
 
 :class:`RowCache` is the cache handed to the model: one preallocated buffer in which *all rows end at the same column*.
-Rows of any length sit side by side (left padding), a new row is prefilled straight into its place at the right end while others are
-half-way through, and a finished row leaves by one copy: the last row moves into its place.
+Rows of any length sit side by side (left padding), a new row is prefilled straight into its place at the right end
+while others are half-way through, and a finished row leaves by one copy: the last row moves into its place.
 :class:`PrefixStore` keeps prompts' keys and values for later prompts that start the same way.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -22,7 +22,8 @@ Channel = tuple[int, int, torch.dtype, torch.device]
 
 @dataclass(frozen=True)
 class Layout:
-    """What a model's layers keep for each token: ``channels[2 * layer]`` are keys, ``channels[2 * layer + 1]`` values."""
+    """What a model's layers keep for each token: ``channels[2 * layer]`` are keys, ``channels[2 * layer + 1]``
+    values."""
 
     channels: tuple[Channel, ...]
 
@@ -146,7 +147,8 @@ class RowCache(Cache):
         return (torch.arange(start, end)[None] - begin[:, None]).clamp_min_(0)
 
     def place(self, length: int, prefix: list[Tensor] | None, known: int) -> None:
-        """Adds a row of ``length`` tokens that ends at :attr:`end`, its first ``known`` tokens taken from ``prefix``."""
+        """Adds a row of ``length`` tokens that ends at :attr:`end`, its first ``known`` tokens taken from
+        ``prefix``."""
         row, begin = len(self.begin), self.end - length
         for number, slab in enumerate(self._slabs):
             slab[:, row, :, :begin] = 0
@@ -155,7 +157,8 @@ class RowCache(Cache):
         self.begin.append(begin)
 
     def snapshot(self, row: int, length: int) -> list[Tensor]:
-        """A copy of the first ``length`` tokens of a row, one [channels, heads, length, size] for each kind of channel."""
+        """A copy of the first ``length`` tokens of a row, one [channels, heads, length, size] for each kind of
+        channel."""
         begin = self.begin[row]
         return [slab[:, row, :, begin : begin + length].clone() for slab in self._slabs]
 
@@ -228,8 +231,8 @@ class PrefixStore:
         return entry.tensors, min(same, len(ids) - 1)
 
     def put(self, ids: Sequence[int], keys: Sequence[int], tensors: Callable[[], list[Tensor]]) -> None:
-        """Keeps a prompt, unless one kept contains it; lets go of those it contains and of the least recently used beyond
-        the budget."""
+        """Keeps a prompt, unless one kept contains it; lets go of those it contains and of the least recently used
+        beyond the budget."""
         if len(ids) > self.budget or not keys:
             return
         contained = self._holders.get(keys[-1])

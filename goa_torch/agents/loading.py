@@ -11,6 +11,7 @@ from typing import Any
 from ..errors import UserError, unknown
 from .weights import Weights, resolve
 
+_ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
 _DTYPES = ("auto", "float32", "bfloat16", "float16")
 
 
@@ -29,8 +30,8 @@ class Recipe:
 
 @dataclass(eq=False)
 class Loaded:
-    """A model and its tokenizer in memory. ``lock`` is held while the model runs; ``scratch`` holds what its users share
-    besides the weights."""
+    """A model and its tokenizer in memory. ``lock`` is held while the model runs; ``scratch`` holds what its users
+    share besides the weights."""
 
     module: Any
     tokenizer: Any
@@ -91,7 +92,8 @@ def _load(recipe: Recipe, weights: Weights) -> Loaded:
     except (OSError, ValueError, ImportError, KeyError) as error:
         raise UserError(f"{where} cannot be loaded: {' '.join(str(error).split())[:300]}") from error
     except torch.OutOfMemoryError as error:
-        raise UserError(f"{where} does not fit the memory of {device}; take another device or a smaller model") from error
+        raise UserError(f"{where} does not fit the memory of {device}; take another device or a smaller "
+                        "model") from error
     finally:
         if bars:
             transformers_logging.enable_progress_bar()
@@ -100,7 +102,8 @@ def _load(recipe: Recipe, weights: Weights) -> Loaded:
 
 
 def check_causal(config: Any, where: str) -> None:
-    """Raises :class:`UserError` unless ``config`` is that of a text-to-text causal language model with keys and values."""
+    """Raises :class:`UserError` unless ``config`` is that of a text-to-text causal language model with keys and
+    values."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
     names = list(getattr(config, "architectures", None) or [])
@@ -110,12 +113,12 @@ def check_causal(config: Any, where: str) -> None:
     causal = any(n.endswith(("ForCausalLM", "LMHeadModel")) for n in names) if names else \
         config.model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
     if not causal:
-        raise UserError(f"{where} is not a causal language model ({kind}); serve multimodal ones with an OpenAI-compatible "
-                        "server and name that in the pool")
-    states = set(getattr(config, "layer_types", None) or []) - {"full_attention", "sliding_attention", "chunked_attention"}
+        raise UserError(f"{where} is not a causal language model ({kind}); serve multimodal ones with an "
+                        "OpenAI-compatible server and name that in the pool")
+    states = set(getattr(config, "layer_types", None) or []) - _ATTENTION
     if states:
-        raise UserError(f"{where} ({kind}) keeps recurrent states ({', '.join(sorted(states))}), which batches of rows of different "
-                        "length cannot share; serve it with an OpenAI-compatible server and name that in the pool")
+        raise UserError(f"{where} ({kind}) keeps recurrent states ({', '.join(sorted(states))}), which batches of rows "
+                        "of different length cannot share; serve it with an OpenAI-compatible server and name that in the pool")
 
 
 def _check_device(recipe: Recipe) -> None:
@@ -135,8 +138,8 @@ def _check_device(recipe: Recipe) -> None:
 
 
 def place(device: str, folder: Path) -> str:
-    """Where a model goes: ``device``, or for ``auto`` the GPU with most free memory (so that several models spread), ``shared``
-    (several GPUs, divided by accelerate) if it is too big for one, or the CPU."""
+    """Where a model goes: ``device``, or for ``auto`` the GPU with most free memory (so that several models spread),
+    ``shared`` (several GPUs, divided by accelerate) if it is too big for one, or the CPU."""
     import torch
 
     if device != "auto":
@@ -151,7 +154,8 @@ def place(device: str, folder: Path) -> str:
 
 
 def default_dtype(device: str) -> str:
-    """bfloat16 where the hardware computes in it (on CPUs that is 2.3 to 2.8 times as fast as float32), else float32."""
+    """bfloat16 where the hardware computes in it (on CPUs that is 2.3 to 2.8 times as fast as float32), else
+    float32."""
     import torch
 
     if device.startswith("cuda") or device == "shared":

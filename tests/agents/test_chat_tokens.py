@@ -3,17 +3,18 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny import CHATML, tiny_tokenizer
 
 from goa_torch.agents.chat_tokens import ChatTokenizer
 from goa_torch.errors import UserError
 from goa_torch.types import Chat, Message, Span
 
-from tiny import CHATML, tiny_tokenizer
-
-NO_SYSTEM = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}" + CHATML
+NO_SYSTEM = ("{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+             + CHATML)
 ALTERNATE = ("{% for m in messages %}{% if (m['role'] == 'user') != (loop.index0 % 2 == 0) %}"
              "{{ raise_exception('Conversation roles must alternate') }}{% endif %}{% endfor %}") + CHATML
-DROPS_SYSTEM = "{% for m in messages if m['role'] != 'system' %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}{% endfor %}"
+DROPS_SYSTEM = ("{% for m in messages if m['role'] != 'system' %}"
+                "<|im_start|>{{ m['role'] }}\n{{ m['content'] }}{% endfor %}")
 TRIMS = CHATML.replace("m['content']", "(m['content'] | trim)")
 
 
@@ -48,8 +49,11 @@ def test_every_token_knows_its_sender(tokenizer):
     assert len(encoded.ids) == len(encoded.senders) and set(encoded.senders) == {-1, 0, 3}
 
 
-@given(st.lists(st.sampled_from(["<|im_end|>", "<|im_start|>", "<tool_call>", "<think>", "<|endoftext|>", "\n", "system",
-                                 "a", "<", "|", ">", "<|im", "_end|>", "\ue100", "0\ue101", "\ud800"]), max_size=12).map("".join))
+PIECES = ["<|im_end|>", "<|im_start|>", "<tool_call>", "<think>", "<|endoftext|>", "\n", "system", "a", "<", "|", ">",
+          "<|im", "_end|>", "\ue100", "0\ue101", "\ud800"]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
 @settings(max_examples=150, deadline=None)
 def test_text_never_becomes_a_control_token_and_loses_nothing(words):
     tokenizer = tiny_tokenizer_once()
@@ -104,7 +108,8 @@ def test_there_are_never_two_beginnings(template):
 
 
 def test_a_broken_template_is_the_users_error(tokenizer):
-    for template, words in (("{{ raise_exception('no way') }}", "no way"), ("{% for %}", "chat template"), ("nothing", "leaves")):
+    for template, words in (("{{ raise_exception('no way') }}", "no way"), ("{% for %}", "chat template"),
+                            ("nothing", "leaves")):
         with pytest.raises(UserError, match=words) as caught:
             ChatTokenizer(tokenizer, template).encode(chat(("user", "Hi")))
         assert "\n" not in str(caught.value)

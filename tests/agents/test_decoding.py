@@ -42,17 +42,18 @@ def rows(count=16, seed=0, temperature=0.8, new=12, shared=0, top_p=1.0):
     draw = torch.Generator().manual_seed(seed)
     start = torch.randint(3, 360, (shared,), generator=draw).tolist()
     lengths = torch.randint(1, 70, (count,), generator=draw).tolist()
-    return [Row(start + torch.randint(3, 360, (n,), generator=draw).tolist(), Sampling(temperature, top_p, new), stream=i)
+    how = Sampling(temperature, top_p, new)
+    return [Row(start + torch.randint(3, 360, (n,), generator=draw).tolist(), how, stream=i)
             for i, n in enumerate(lengths)]
 
 
 def plainly(model, row, eos=frozenset({2})):
     """One row, no cache, no padding."""
-    ids, new, total = list(row.ids), [], 0.0
+    ids, new, total, how = list(row.ids), [], 0.0, row.sampling
     with torch.no_grad():
         while len(new) < row.sampling.max_new_tokens:
             logits = model(input_ids=torch.tensor([ids])).logits[:, -1]
-            token, log_prob = next_tokens(logits, [row.sampling.temperature], [row.sampling.top_p], [row.stream], [len(new)])
+            token, log_prob = next_tokens(logits, [how.temperature], [how.top_p], [row.stream], [len(new)])
             ids.append(token.item())
             new.append(token.item())
             total += log_prob.item()
@@ -102,7 +103,8 @@ def test_greedy_replies_are_those_of_transformers(models):
     Decoder(model, {2}, 10_000).run(batch)
     for row in batch:
         ids = torch.tensor([row.ids])
-        said = model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=12, eos_token_id=2)
+        said = model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=12,
+                              eos_token_id=2)
         assert said[0, ids.shape[1] :].tolist() == row.new
 
 
@@ -142,7 +144,7 @@ def test_a_row_too_large_for_memory_fails_alone(models):
 
     def small_machine(cache, ids, keep):
         if cache.end >= 290:
-            raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes")
+            raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you asked for 9 bytes")
         return forward(cache, ids, keep)
 
     decoder._forward = small_machine

@@ -8,12 +8,13 @@ CHATML = (
     "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>' + '\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
-TEXTS = ["What is the capital of France? Paris.", "Question: which number is prime? 4, 6, 7 or 9", "system user assistant",
-         "The answer is B because rivers flow downhill.", "one two three four five six seven eight nine ten"]
+TEXTS = ["What is the capital of France? Paris.", "Question: which number is prime? 4, 6, 7 or 9",
+         "system user assistant", "The answer is B because rivers flow downhill.", "one two three four five six seven eight nine ten"]
 
 
 def tiny_tokenizer(template: str | None = CHATML, extra: tuple[str, ...] = ()):
-    """A byte-level BPE tokenizer with ChatML control tokens; ``extra`` are added as tokens that are not marked special."""
+    """A byte-level BPE tokenizer with ChatML control tokens; ``extra`` are added as tokens that are not marked
+    special."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -35,14 +36,14 @@ def tiny_config(kind: str = "llama", vocabulary: int = 360, **changes):
     """A config small enough that a forward pass takes a millisecond."""
     from transformers import AutoConfig
 
-    sizes = dict(vocab_size=vocabulary, hidden_size=48, intermediate_size=96, num_hidden_layers=3, num_attention_heads=4,
-                 num_key_value_heads=2, head_dim=12, max_position_embeddings=512, bos_token_id=None, eos_token_id=2,
+    sizes = dict(vocab_size=vocabulary, hidden_size=48, intermediate_size=96, num_hidden_layers=3,
+                 num_attention_heads=4, num_key_value_heads=2, head_dim=12, max_position_embeddings=512, bos_token_id=None, eos_token_id=2,
                  pad_token_id=0)
     return AutoConfig.for_model(kind, **{**sizes, **changes})
 
 
-def save_tiny(folder: Path, kind: str = "llama", seed: int = 0, template: str | None = CHATML, extra: tuple[str, ...] = (),
-              **changes) -> Path:
+def save_tiny(folder: Path, kind: str = "llama", seed: int = 0, template: str | None = CHATML,
+              extra: tuple[str, ...] = (), **changes) -> Path:
     """Writes a random model with its tokenizer to ``folder`` and returns it."""
     import torch
     from transformers import AutoModelForCausalLM
