@@ -186,4 +186,4 @@ def test_a_card_is_made_from_a_readme_and_can_be_summarised(capsys, tmp_path):
 
 def test_pulling_readies_every_model(capsys):
     status, out, _ = goa(capsys, "pull", "echo")
-    assert status == 0 and out.startswith("echo: ready")
+    assert status == 0 and out.startswith("1/1 echo: ready")
