@@ -267,10 +267,13 @@ class Decoder:
 
     def _forward(self, cache: RowCache, ids: Tensor, keep: int) -> Tensor:
         """Logits [rows, keep, V] of the last ``keep`` tokens of ``ids``, which are written where ``cache`` looks."""
+        # Positions instead of their number: a slice of the hidden states is not contiguous, and its product with the
+        # output embedding would copy that matrix for every row.
+        kept = torch.arange(ids.shape[1] - keep, ids.shape[1], device=self.device)
         arguments = {
             "input_ids": ids.to(self.device), "attention_mask": cache.mask().long().to(self.device),
             "position_ids": cache.positions().to(self.device), self._cache_argument: cache, "use_cache": True,
-            "logits_to_keep": keep, "return_dict": True,
+            "logits_to_keep": kept, "return_dict": True,
         }
         return self.model(**{k: v for k, v in arguments.items() if k in self._accepts}).logits[:, -keep:]
 
