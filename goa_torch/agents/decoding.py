@@ -87,7 +87,8 @@ class Decoder:
     """
 
     def __init__(self, model: torch.nn.Module, eos: Iterable[int], batch_tokens: int,
-                 prefixes: PrefixStore | None = None, prefill_tokens: int = 2048, on_tokens: Callable[[int], None] | None = None) -> None:
+                 prefixes: PrefixStore | None = None, prefill_tokens: int = 2048,
+                 on_tokens: Callable[[int], None] | None = None) -> None:
         self.model = model
         self.eos = frozenset(eos)
         self.batch_tokens = batch_tokens

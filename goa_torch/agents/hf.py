@@ -55,7 +55,8 @@ class HFModel(LanguageModel):
     capabilities = frozenset({GENERATE, LOG_LIKELIHOOD, EMBED})
 
     def __init__(self, source: str | Path, *, revision: str | None = None, gguf_file: str | None = None,
-                 dtype: str = "auto", device: str = "auto", batch_tokens: int | None = None, prefix_tokens: int | None = None,
+                 dtype: str = "auto", device: str = "auto", batch_tokens: int | None = None,
+                 prefix_tokens: int | None = None,
                  chat_template: str | None = None, trust_remote_code: bool = False, name: str | None = None,
                  fallback_wheel: bool = True, on_tokens: Callable[[int], None] | None = None) -> None:
         self.recipe = Recipe(str(source), revision, gguf_file, str(dtype).removeprefix("torch."), str(device),

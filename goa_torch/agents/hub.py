@@ -61,6 +61,17 @@ def is_hub_id(source: str) -> bool:
     return not source.startswith((".", "~", os.sep))
 
 
+def cached(repo: str, revision: str | None = None, code: bool = False, file: str | None = None) -> Path | None:
+    """What :func:`fetch` would return, if the hub's cache on disk has all of it; asks no network."""
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    try:
+        path = _get(repo, revision, code, file, local=True)
+    except LocalEntryNotFoundError:
+        return None
+    return path if file is not None or complete(path) else None
+
+
 def fetch(repo: str, revision: str | None = None, code: bool = False, file: str | None = None) -> Path:
     """The folder of a snapshot (or the path of one ``file``) in the hub's cache on disk, downloaded if need be.
 
@@ -74,7 +85,7 @@ def fetch(repo: str, revision: str | None = None, code: bool = False, file: str 
         Unreachable: it is not in the cache and the hub cannot be asked.
         UserError: the hub says no (no such repository, gated, no such revision or file), or it holds no safetensors.
     """
-    from huggingface_hub import constants, hf_hub_download, snapshot_download
+    from huggingface_hub import constants
     from huggingface_hub.errors import (
         EntryNotFoundError,
         GatedRepoError,
@@ -84,20 +95,9 @@ def fetch(repo: str, revision: str | None = None, code: bool = False, file: str 
         RevisionNotFoundError,
     )
 
-    patterns = [*PATTERNS, *(["*.py"] if code else [])]
-
-    def get(local: bool) -> Path:
-        if file is not None:
-            return Path(hf_hub_download(repo, file, revision=revision, local_files_only=local))
-        return Path(snapshot_download(repo, revision=revision, allow_patterns=patterns, ignore_patterns=list(OTHERS),
-                                      local_files_only=local))
-
-    try:
-        path = get(local=True)
-        if file is not None or complete(path):
-            return path
-    except LocalEntryNotFoundError:
-        pass
+    path = cached(repo, revision, code, file)
+    if path is not None:
+        return path
     if constants.is_offline_mode():
         raise Unreachable("HF_HUB_OFFLINE is set")
     endpoint = constants.ENDPOINT
@@ -106,7 +106,7 @@ def fetch(repo: str, revision: str | None = None, code: bool = False, file: str 
         raise Unreachable(f"{endpoint} cannot be reached ({why})")
     where = f"model {repo!r}" + (f" at revision {revision!r}" if revision else "")
     try:
-        path = get(local=False)
+        path = _get(repo, revision, code, file, local=False)
     except GatedRepoError as error:
         raise UserError(f"{where}: the repository is gated; accept its terms on {endpoint}/{repo} "
                         "and set HF_TOKEN") from error
@@ -124,6 +124,16 @@ def fetch(repo: str, revision: str | None = None, code: bool = False, file: str 
         raise UserError(f"{where}: the repository has no config.json with safetensors weights, and weights in other "
                         "formats are not loaded; name a repository that has them, or a gguf_file")
     return path
+
+
+def _get(repo: str, revision: str | None, code: bool, file: str | None, local: bool) -> Path:
+    from huggingface_hub import hf_hub_download, snapshot_download
+
+    if file is not None:
+        return Path(hf_hub_download(repo, file, revision=revision, local_files_only=local))
+    patterns = [*PATTERNS, *(["*.py"] if code else [])]
+    return Path(snapshot_download(repo, revision=revision, allow_patterns=patterns, ignore_patterns=list(OTHERS),
+                                  local_files_only=local))
 
 
 def complete(folder: Path) -> bool:

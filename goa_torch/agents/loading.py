@@ -118,7 +118,8 @@ def check_causal(config: Any, where: str) -> None:
     states = set(getattr(config, "layer_types", None) or []) - _ATTENTION
     if states:
         raise UserError(f"{where} ({kind}) keeps recurrent states ({', '.join(sorted(states))}), which batches of rows "
-                        "of different length cannot share; serve it with an OpenAI-compatible server and name that in the pool")
+                        "of different length cannot share; serve it with an OpenAI-compatible server and name that in "
+                        "the pool")
 
 
 def _check_device(recipe: Recipe) -> None:

