@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..types import Chat, Reply, Sampling, Usage
+from ..errors import UserError
+from ..types import Chat, Message, Reply, Sampling, Usage
 from .base import EMBED, GENERATE, LOG_LIKELIHOOD, LanguageModel, sampling_per_chat
 from .loading import Loaded, Recipe, load
 from .reasoning import split_reasoning
@@ -56,9 +57,9 @@ class HFModel(LanguageModel):
 
     def __init__(self, source: str | Path, *, revision: str | None = None, gguf_file: str | None = None,
                  dtype: str = "auto", device: str = "auto", batch_tokens: int | None = None,
-                 prefix_tokens: int | None = None,
-                 chat_template: str | None = None, trust_remote_code: bool = False, name: str | None = None,
-                 fallback_wheel: bool = True, on_tokens: Callable[[int], None] | None = None) -> None:
+                 prefix_tokens: int | None = None, chat_template: str | None = None,
+                 trust_remote_code: bool = False, name: str | None = None, fallback_wheel: bool = True,
+                 on_tokens: Callable[[int], None] | None = None) -> None:
         self.recipe = Recipe(str(source), revision, gguf_file, str(dtype).removeprefix("torch."), str(device),
                              trust_remote_code, fallback_wheel)
         self.name = name or Path(str(source)).name
@@ -74,8 +75,9 @@ class HFModel(LanguageModel):
     # ------------------------------------------------------------------ what the model is
 
     def check(self) -> None:
-        self._ready()
+        """Loads the weights and renders a chat, so that what is wrong with either shows before the first call."""
         self._decoder()
+        self.encode(Chat((Message.of("system", "x"), Message.of("user", "x"))))
 
     def close(self) -> None:
         """Lets go of the weights; they leave memory with their last user."""
@@ -135,14 +137,21 @@ class HFModel(LanguageModel):
 
         started = time.perf_counter()
         samplings = sampling_per_chat(chats, sampling)
-        prompts = [self.encode(chat) for chat in chats]
-        rows = [Row(prompt.ids, how, chat.stream, _StopStrings(self.tokenizer, how.stop) if how.stop else None)
-                for prompt, how, chat in zip(prompts, samplings, chats)]
+        rows, thinking = [], []
+        for chat, how in zip(chats, samplings):
+            row = Row([], how, chat.stream, _StopStrings(self.tokenizer, how.stop) if how.stop else None)
+            try:
+                prompt = self.encode(chat)
+                row.ids = prompt.ids
+            except UserError as error:  # one chat's roles or emptiness; the others are asked all the same
+                row.fail(str(error))
+            rows.append(row)
+            thinking.append(not row.finish and prompt.thinking)
         self._fail_too_long(rows)
         self._run("run", rows)
         work = [len(row.ids) - row.cached + len(row.new) if row.new else 0 for row in rows]
         second = (time.perf_counter() - started) / max(1, sum(work))
-        return [self._reply(row, prompt.thinking, second * done) for row, prompt, done in zip(rows, prompts, work)]
+        return [self._reply(row, inside, second * done) for row, inside, done in zip(rows, thinking, work)]
 
     def _reply(self, row: Row, thinking: bool, seconds: float) -> Reply:
         usage = Usage(1, len(row.ids), len(row.new), row.cached, seconds)
@@ -165,7 +174,7 @@ class HFModel(LanguageModel):
     def _fail_too_long(self, rows: Sequence[Row]) -> None:
         most = self.context_length
         for row in rows:
-            if most is not None and row.need > most:
+            if row.finish is None and most is not None and row.need > most:
                 row.fail(f"the prompt of {len(row.ids)} tokens and {row.need - len(row.ids)} new ones do not fit the "
                          f"context of {most} tokens")
 
@@ -190,7 +199,7 @@ class HFModel(LanguageModel):
             if not tail:
                 row.finish = "stop"
             rows.append(row)
-        self._fail_too_long([row for row in rows if row.finish is None])
+        self._fail_too_long(rows)
         self._run("score", rows)
         return [row.log_prob if row.finish == "stop" else float("nan") for row in rows]
 

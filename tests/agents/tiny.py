@@ -38,9 +38,8 @@ def tiny_config(kind: str = "llama", vocabulary: int = 360, **changes):
     from transformers import AutoConfig
 
     sizes = dict(vocab_size=vocabulary, hidden_size=48, intermediate_size=96, num_hidden_layers=3,
-                 num_attention_heads=4, num_key_value_heads=2, head_dim=12, max_position_embeddings=512, bos_token_id=None,
-                 eos_token_id=2,
-                 pad_token_id=0)
+                 num_attention_heads=4, num_key_value_heads=2, head_dim=12, max_position_embeddings=512,
+                 bos_token_id=None, eos_token_id=2, pad_token_id=0)
     return AutoConfig.for_model(kind, **{**sizes, **changes})
 
 
