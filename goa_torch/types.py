@@ -88,6 +88,13 @@ class Sampling:
             raise ValueError(f"sampling: max_new_tokens must be at least 1, not {self.max_new_tokens}")
 
 
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Replies to choose from: instead of decoding a reply, a model says how likely each of them is."""
+
+    texts: tuple[str, ...]
+
+
 # --------------------------------------------------------------------------- replies and what they cost
 
 

@@ -7,16 +7,21 @@ a model, and never asks a model the same thing twice.
 
 from __future__ import annotations
 
+import json
+import math
 import threading
+import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from .. import randomness
-from ..types import Call, Chat, Message, Purpose, Question, Reply, Sampling
+from ..types import Call, Chat, Message, Options, Purpose, Question, Reply, Sampling, Usage
 from .base import Agent, LanguageModel
 
+#: One call to a model: the chat, and how the reply is decoded or which replies are weighed against each other.
+Item = tuple[LanguageModel, Chat, Sampling | Options]
 #: Purposes whose reply is an answer to the question; the others are read by whoever asked.
 ANSWERING: frozenset[str] = frozenset({"answer", "pass", "readout"})
 
@@ -25,7 +30,8 @@ ANSWERING: frozenset[str] = frozenset({"answer", "pass", "readout"})
 class Request:
     """One call to be made: ``agent`` gets ``messages`` about question number ``question`` of the batch.
 
-    ``instance`` tells copies of an agent apart, ``draw`` repeated attempts at the same thing.
+    ``instance`` tells copies of an agent apart, ``draw`` repeated attempts at the same thing. With ``options`` the
+    agent is not asked to speak but how likely each of them is (see :func:`option_probabilities`).
     """
 
     agent: Agent
@@ -35,6 +41,7 @@ class Request:
     round: int = 0
     instance: int = 0
     draw: int = 0
+    options: tuple[str, ...] | None = None
 
 
 class ReplyCache(Protocol):
@@ -50,14 +57,16 @@ class _Ticket:
     """What one thread wants served: filled in by the dispatcher."""
 
     job: int
-    items: list[tuple[LanguageModel, Chat, Sampling]]
+    items: list[Item]
     served: list[tuple[Reply, bool]] | None = None
     error: BaseException | None = None
 
 
-def reply_key(model: LanguageModel, chat: Chat, sampling: Sampling) -> Hashable:
-    """What makes two calls identical. Greedy decoding does not depend on the stream."""
+def reply_key(model: LanguageModel, chat: Chat, sampling: Sampling | Options) -> Hashable:
+    """What makes two calls identical. Greedy decoding and likelihoods do not depend on the stream."""
     content = tuple((m.role, tuple(span.text for span in m.spans)) for m in chat.messages)
+    if isinstance(sampling, Options):
+        return (model.fingerprint, content, "options", sampling.texts)
     drawn = (sampling.temperature, sampling.top_p, chat.stream) if sampling.temperature > 0 else (0.0,)
     return (model.fingerprint, content, drawn, sampling.max_new_tokens, sampling.stop)
 
@@ -81,7 +90,7 @@ class Exchange:
         self._job = threading.local()
         self._cancelled = False
 
-    def serve(self, items: list[tuple[LanguageModel, Chat, Sampling]]) -> list[tuple[Reply, bool]]:
+    def serve(self, items: list[Item]) -> list[tuple[Reply, bool]]:
         """Replies in order, each with whether it was shared (see :class:`goa_torch.types.Call`)."""
         if not items:
             return []
@@ -155,7 +164,7 @@ class Exchange:
                 start += len(ticket.items)
             self._changed.notify_all()
 
-    def _dispatch(self, items: list[tuple[LanguageModel, Chat, Sampling]]) -> list[tuple[Reply, bool]]:
+    def _dispatch(self, items: list[Item]) -> list[tuple[Reply, bool]]:
         keys = [reply_key(*item) for item in items]
         first: dict[Hashable, int] = {}
         for number, key in enumerate(keys):
@@ -177,8 +186,8 @@ class Exchange:
         return served
 
     @staticmethod
-    def _ask(items: list[tuple[LanguageModel, Chat, Sampling]]) -> list[Reply]:
-        """One ``generate`` for each model; lanes side by side."""
+    def _ask(items: list[Item]) -> list[Reply]:
+        """One ``generate`` (and one ``log_likelihood``) for each model; lanes side by side."""
         replies: list[Reply | None] = [None] * len(items)
         lanes: dict[str, dict[int, list[int]]] = {}
         for number, (model, _, _) in enumerate(items):
@@ -187,10 +196,13 @@ class Exchange:
         def serve(lane: dict[int, list[int]]) -> None:
             for numbers in lane.values():
                 model = items[numbers[0]][0]
-                answers = model.generate([items[n][1] for n in numbers], [items[n][2] for n in numbers])
-                if len(answers) != len(numbers):
-                    raise RuntimeError(f"model {model.name!r} gave {len(answers)} replies to {len(numbers)} chats")
-                for number, answer in zip(numbers, answers):
+                spoken = [n for n in numbers if isinstance(items[n][2], Sampling)]
+                weighed = [n for n in numbers if isinstance(items[n][2], Options)]
+                answers = model.generate([items[n][1] for n in spoken], [items[n][2] for n in spoken]) if spoken else []
+                if len(answers) != len(spoken):
+                    raise RuntimeError(f"model {model.name!r} gave {len(answers)} replies to {len(spoken)} chats")
+                answers += _weigh(model, [items[n][1] for n in weighed], [items[n][2].texts for n in weighed])
+                for number, answer in zip([*spoken, *weighed], answers):
                     replies[number] = answer
 
         if len(lanes) <= 1:
@@ -208,6 +220,32 @@ class Exchange:
                 raise
             executor.shutdown()
         return replies  # type: ignore[return-value]
+
+
+def _weigh(model: LanguageModel, chats: Sequence[Chat], options: Sequence[tuple[str, ...]]) -> list[Reply]:
+    """For each chat, the log-likelihoods of its options, as the JSON text of a reply. The options of a chat share its
+    prompt, which is counted once."""
+    started = time.perf_counter()
+    pairs = [(chat, text) for chat, texts in zip(chats, options) for text in texts]
+    scores = iter(model.log_likelihood([c for c, _ in pairs], [t for _, t in pairs]) if pairs else [])
+    seconds = (time.perf_counter() - started) / max(1, len(chats))
+    replies = []
+    for chat, texts in zip(chats, options):
+        usage = Usage(1, model.count_tokens(chat) or 0, seconds=seconds)
+        values = [float(next(scores)) for _ in texts]
+        replies.append(Reply(json.dumps(values), usage=usage) if all(map(math.isfinite, values)) else
+                       Reply.failure("the prompt does not fit the context: its options have no likelihood", usage))
+    return replies
+
+
+def option_probabilities(reply: Reply) -> list[float] | None:
+    """The probabilities of a request's options, which sum to 1 (a softmax of their log-likelihoods); ``None`` if the
+    call failed."""
+    if reply.failed:
+        return None
+    values = json.loads(reply.text)
+    weights = [math.exp(value - max(values)) for value in values]
+    return [weight / math.fsum(weights) for weight in weights]
 
 
 class Recorder:
@@ -247,7 +285,8 @@ class Recorder:
         """Makes calls that do not wait for each other: one batch for each model. Replies come in order, those that
         answer the question with ``answer`` filled."""
         items = [
-            (r.agent.model, Chat(tuple(r.messages), self.stream(r)), self.sampling[r.purpose]) for r in requests
+            (r.agent.model, Chat(tuple(r.messages), self.stream(r)),
+             self.sampling[r.purpose] if r.options is None else Options(tuple(r.options))) for r in requests
         ]
         served = self.exchange.serve(items)
         for question in {r.question for r in requests}:

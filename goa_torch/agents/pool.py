@@ -10,6 +10,8 @@ from ..types import Purpose, Sampling
 from .base import Agent, LanguageModel
 from .prompts import PURPOSES, PromptSet
 
+JUDGING = ("text", "likelihood")
+
 
 @dataclass(slots=True, eq=False)
 class Pool:
@@ -23,6 +25,9 @@ class Pool:
         sampling: how replies are decoded, by purpose.
         name: for tables.
         variables: settings of the pool that templates may read.
+        judging: how its judges score and its meta-LLM selects: ``text`` (they write numbers, as in the paper) or
+            ``likelihood`` (the probability they give to each reply's or agent's number), for models too small to
+            write numbers to order.
     """
 
     agents: list[Agent]
@@ -31,10 +36,11 @@ class Pool:
     sampling: dict[Purpose, Sampling]
     name: str = "pool"
     variables: dict[str, object] = field(default_factory=dict)
+    judging: str = "text"
 
     def __init__(self, agents: Sequence[Agent], prompts: PromptSet, meta: Agent | str | None = None,
                  sampling: Sampling | Mapping[Purpose, Sampling] | None = None, name: str = "pool",
-                 variables: Mapping[str, object] | None = None) -> None:
+                 variables: Mapping[str, object] | None = None, judging: str = "text") -> None:
         self.agents = list(agents)
         if not self.agents:
             raise UserError(f"pool {name!r} has no agents; list at least one")
@@ -51,6 +57,9 @@ class Pool:
         self.sampling = {purpose: same or sampling[purpose] for purpose in PURPOSES}  # type: ignore[index]
         self.name = name
         self.variables = dict(variables or {})
+        if judging not in JUDGING:
+            raise unknown("way of judging", judging, JUDGING, f"pool {name!r}, judging")
+        self.judging = judging
 
     def __len__(self) -> int:
         return len(self.agents)
@@ -74,7 +83,7 @@ class Pool:
     def with_sampling(self, **changes: object) -> Pool:
         """The same pool, decoding changed for every purpose (``temperature=0``, say)."""
         changed = {purpose: replace(how, **changes) for purpose, how in self.sampling.items()}  # type: ignore[arg-type]
-        return Pool(self.agents, self.prompts, self.meta, changed, self.name, self.variables)
+        return Pool(self.agents, self.prompts, self.meta, changed, self.name, self.variables, self.judging)
 
     def check(self) -> None:
         """Loads or reaches every model, so that what is wrong shows before the first call."""

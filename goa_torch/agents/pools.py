@@ -71,6 +71,7 @@ class PoolConfig:
         meta: the meta-LLM: the name of an agent (the first by default), or an :class:`AgentConfig` of its own.
         sampling: see :class:`SamplingConfig`.
         variables: settings that templates may read as ``pool``.
+        judging: ``text`` or ``likelihood``; see :class:`goa_torch.agents.pool.Pool`.
     """
 
     agents: list[Any]
@@ -81,6 +82,7 @@ class PoolConfig:
     meta: Any = None
     sampling: Any = field(default_factory=dict)
     variables: dict[str, Any] = field(default_factory=dict)
+    judging: str = "text"
 
 
 def pool_names() -> list[str]:
@@ -151,7 +153,8 @@ def load_pool(name_or_path: str | Path) -> Pool:
         raise unknown("agent", meta, [agent.name for agent in agents], str(place / "meta"))
     try:
         return Pool(agents, PromptSet(_prompts(config.prompts, place / "prompts")), meta,
-                    _sampling(config.sampling, place / "sampling"), config.name, config.variables)
+                    _sampling(config.sampling, place / "sampling"), config.name, config.variables,
+                    config.judging)
     except UserError as error:
         raise error if str(path) in str(error) else UserError(f"{place}: {error}") from error
 

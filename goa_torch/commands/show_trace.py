@@ -42,7 +42,12 @@ def _heading(out: Console, text: str) -> None:
 def _show_select(stage: dict[str, Any], names: list[str], pool: Pool, out: Console) -> None:
     _heading(out, "select: who takes part")
     if stage["by"] == "meta":
-        out.print(f"The meta-LLM ({pool.meta.name}) read the cards and replied: {_quote(stage['text'])}")
+        if stage.get("probabilities"):
+            ranked = sorted(stage["probabilities"].items(), key=lambda item: -item[1])
+            likely = ", ".join(f"{name} {p:.2f}" for name, p in ranked)
+            out.print(f"The meta-LLM ({pool.meta.name}) read the cards; how likely it finds each to be best: {likely}")
+        else:
+            out.print(f"The meta-LLM ({pool.meta.name}) read the cards and replied: {_quote(stage['text'])}")
         if stage.get("difficulty") is not None:
             out.print(f"It rated the difficulty {stage['difficulty']}, so that many agents take part.")
         if stage["fallback"]:

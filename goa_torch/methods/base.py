@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from ..agents.base import GENERATE
+from ..agents.base import GENERATE, LOG_LIKELIHOOD
 from ..agents.calls import Exchange, Recorder
 from ..errors import UserError
 from ..nn.agent_conv import AgentConv, first_answers
@@ -56,7 +56,10 @@ class Method(nn.Module):
         for model in pool.models:
             for capability in self.needs:
                 model.need(capability, type(self).__name__)
-        for template in self.templates:
+        weighing = [module for module in self.modules() if getattr(module, "judging", "text") == "likelihood"]
+        for model in pool.models if weighing else ():
+            model.need(LOG_LIKELIHOOD, f"{type(self).__name__} with judging = 'likelihood'")
+        for template in (*self.templates, *(module.template for module in weighing)):
             if not pool.prompts.has(template):
                 raise UserError(f"{type(self).__name__} needs the prompt template {template}.jinja, which "
                                 f"{pool.prompts.folder} lacks; add it, or choose another prompt set")

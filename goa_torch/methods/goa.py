@@ -62,12 +62,15 @@ class GoA(Method):
         graph: ``relevance``; ``complete`` is the configuration of Proposition 1 (self loops, weights 1, no scoring, no
             selection), which with mean readout is Mixture-of-Agents.
         rounds: with ``complete``, rounds of talking.
+        judging: ``text``: judges and the selecting meta-LLM write numbers, as in the paper; ``likelihood``: what counts
+            is the probability they give to each number, same calls (?); the pool's way by default, always ``text``
+            in mode ``released``.
         tries: calls to a judge or to the selecting meta-LLM at most (paper: 1, released: 3).
     """
 
     def __init__(self, pool: Pool, k: int = 3, tau: float = 0.05, readout: str = "max", mode: str = "paper",
                  flow: str = "both", weights: str = "relevance", weighting: str = "words", graph: str = "relevance",
-                 rounds: int = 1, tries: int | None = None) -> None:
+                 rounds: int = 1, tries: int | None = None, judging: str | None = None) -> None:
         check_choice("goa", "readout", readout, ("max", "mean"))
         check_choice("goa", "mode", mode, ("paper", "released"))
         check_choice("goa", "flow", flow, ("both", "reversed", "source_to_target", "target_to_source"))
@@ -78,6 +81,8 @@ class GoA(Method):
         check_k(k, pool, "goa")
         check_number("goa", "tau", tau, 0, len(pool))
         released = mode == "released"
+        check_choice("goa", "judging", judging, ("text", "likelihood", None))
+        judging = "text" if released else judging or pool.judging
         if tries is None:
             tries = 3 if released else 1
         check_count("goa", "tries", tries)
@@ -90,9 +95,10 @@ class GoA(Method):
                 check_choice("goa", "k with graph='complete'", k, (len(pool),))
             super().__init__(pool, Everyone(), decide, Complete(self_loops=True), passing, FixedRounds(rounds))
         else:
-            connect = Relevance(Scoring(tau, mode, tries), flow, weights == "ones", released,
+            connect = Relevance(Scoring(tau, mode, tries, judging), flow, weights == "ones", released,
                                 released and readout == "max")
-            super().__init__(pool, TopK(k, tries), decide, connect, passing, FixedRounds(None), prompts)
+            select = TopK(k, tries, judging=judging)
+            super().__init__(pool, select, decide, connect, passing, FixedRounds(None), prompts)
         self.released = released
 
     def answer(self, state: State) -> None:

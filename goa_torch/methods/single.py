@@ -33,4 +33,4 @@ class RoutedSingle(Method):
     """
 
     def __init__(self, pool: Pool, tries: int = 1) -> None:
-        super().__init__(pool, TopK(1, tries), LastReadout())
+        super().__init__(pool, TopK(1, tries, judging=pool.judging), LastReadout())

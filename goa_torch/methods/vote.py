@@ -27,7 +27,8 @@ class Vote(Method):
         check_count("vote", "samples", samples)
         if k is not None:
             check_k(k, pool, "vote")
-        super().__init__(pool, Everyone(copies=samples) if k is None else TopK(k, tries, samples), VoteReadout())
+        select = Everyone(copies=samples) if k is None else TopK(k, tries, samples, judging=pool.judging)
+        super().__init__(pool, select, VoteReadout())
 
 
 class SelfConsistency(Method):

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch_geometric.utils import scatter
 
+from ..agents.calls import option_probabilities
 from .edges import complete_edges, plain
 from .inbox import RankedMessagePassing
 from .reading import read_scores
@@ -51,13 +52,20 @@ class Scoring(RankedMessagePassing):
         tau: relevance below which a node is dropped; ``paper`` drops S < tau, ``released`` keeps S > tau.
         mode: how numbers are read, added up and pruned.
         tries: calls to a judge at most.
+        judging: ``text``: a judge writes its scores; ``likelihood``: they are the probabilities it gives to the
+            numbers of the replies when asked which is best (template ``prefer``; one call, nothing to misread).
     """
 
-    def __init__(self, tau: float = 0.05, mode: Mode = "paper", tries: int = 1) -> None:
+    #: What a judge is asked where likelihoods count.
+    template = "prefer"
+
+    def __init__(self, tau: float = 0.05, mode: Mode = "paper", tries: int = 1,
+                 judging: str = "text") -> None:
         super().__init__()
         self.tau = tau
         self.mode = mode
         self.tries = tries
+        self.judging = judging
 
     def forward(self, state: State, prompts: PromptSet | None = None) -> Tensor:
         """S [n], after one batched call to all judges (and one for each further try)."""
@@ -83,11 +91,17 @@ class Scoring(RankedMessagePassing):
             receivers = [Receiver(state.agent_of(node), int(state.batch[node]), list(inboxes[node]), None, None, node,
                                   int(state.instance[node])) for node in waiting]
             extra = [{"n": len(receiver.heard)} for receiver in receivers]
-            replies = speak(state, receivers, "score", "none", prompts=prompts, draw=draw, extra=extra)
+            weighs = self.judging == "likelihood"
+            options = [tuple(str(i + 1) for i in range(facts["n"])) for facts in extra] if weighs else None
+            replies = speak(state, receivers, "score", "none", prompts=prompts, draw=draw, extra=extra,
+                            template=self.template if weighs else None, options=options)
             again = []
             for receiver, reply in zip(receivers, replies):
                 whole = not receiver.cut and not reply.failed  # a judge that did not see all cannot rank all
-                read = read_scores(reply.text, len(receiver.heard), self.mode == "released") if whole else None
+                read = None
+                if whole:
+                    read = option_probabilities(reply) if weighs else read_scores(reply.text, len(receiver.heard),
+                                                                                  self.mode == "released")
                 scores[receiver.node] = read
                 if read is None:
                     again.append(receiver.node)

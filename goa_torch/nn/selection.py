@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from .. import randomness
-from ..agents.calls import Recorder, Request
+from ..agents.calls import Recorder, Request, option_probabilities
 from ..errors import UserError
 from ..state import State
 from ..types import Message, Purpose, Reply, Span
@@ -68,14 +68,21 @@ class TopK(nn.Module):
         tries: calls at most.
         copies: instances of each chosen agent.
         prompts: other templates than the pool's.
+        judging: ``text``: the meta-LLM writes its choice; ``likelihood``: the k agents to whose numbers it gives most
+            probability when asked which is best (template ``route``).
     """
 
-    def __init__(self, k: int = 3, tries: int = 1, copies: int = 1, prompts: PromptSet | None = None) -> None:
+    #: What the meta-LLM is asked where likelihoods count.
+    template = "route"
+
+    def __init__(self, k: int = 3, tries: int = 1, copies: int = 1, prompts: PromptSet | None = None,
+                 judging: str = "text") -> None:
         super().__init__()
         self.k = k
         self.tries = tries
         self.copies = copies
         self.prompts = prompts
+        self.judging = judging
 
     def forward(self, questions: Sequence[Question], pool: Pool, recorder: Recorder) -> State:
         shown = [pool.agents[i] for i in pool.canonical]
@@ -88,13 +95,22 @@ class TopK(nn.Module):
         chosen: list[list[Agent] | None] = [None] * n
         texts: list[str | None] = [None] * n
         unparsed = [0] * n
+        weighed: dict[int, list[float]] = {}
+        weighs = self.judging == "likelihood"
+        options = tuple(str(i) for i in range(len(shown))) if weighs else None
         waiting = list(range(n))
         for attempt in range(self.tries):
             cards = [str(agent.card) for agent in shown]
             facts = [{"cards": cards, "k": wanted[q], "n": len(cards)} for q in waiting]
-            for question, reply in zip(waiting, self._ask(pool, recorder, waiting, facts, "select", attempt)):
-                texts[question] = reply.text
-                read = None if reply.failed else read_indices(reply.text, len(shown), wanted[question])
+            template = self.template if weighs else "select"
+            for question, reply in zip(waiting, self._ask(pool, recorder, waiting, facts, template, attempt, options)):
+                if weighs:
+                    weighed[question] = option_probabilities(reply) or []
+                    read = sorted(range(len(weighed[question])), key=lambda i: -weighed[question][i])
+                    read = read[: wanted[question]] or None
+                else:
+                    texts[question] = reply.text
+                    read = None if reply.failed else read_indices(reply.text, len(shown), wanted[question])
                 if read is None:
                     unparsed[question] += 1
                 else:
@@ -108,6 +124,8 @@ class TopK(nn.Module):
             chosen[question] = sorted(shown, key=lambda agent: lots[agent.name])[: wanted[question]]
         state = State.collate(questions, pool, recorder, [members * self.copies for members in chosen])
         facts = {q: {"text": texts[q], "unparsed": unparsed[q], "fallback": q in set(waiting)} for q in range(n)}
+        for question, probabilities in weighed.items():
+            facts[question]["probabilities"] = {a.name: p for a, p in zip(shown, probabilities)}
         for question, reply in enumerate(rated):
             if reply is not None:
                 facts[question] |= {"difficulty": wanted[question], "difficulty_text": reply.text}
@@ -115,7 +133,7 @@ class TopK(nn.Module):
         return state
 
     def _ask(self, pool: Pool, recorder: Recorder, asked: Sequence[int], facts: Sequence[dict[str, Any]],
-             template: str, draw: int) -> list[Reply]:
+             template: str, draw: int, options: tuple[str, ...] | None = None) -> list[Reply]:
         prompts = self.prompts or pool.prompts
         requests = []
         for question, extra in zip(asked, facts):
@@ -127,7 +145,8 @@ class TopK(nn.Module):
                 "own": None, "messages": [], "pool": pool.variables, **extra,
             })
             purpose: Purpose = "select"
-            requests.append(Request(pool.meta, messages, purpose, question, 0, 1 if template != "select" else 0, draw))
+            requests.append(Request(pool.meta, messages, purpose, question, 0, 1 if template == "difficulty" else 0,
+                                    draw, options))
         return recorder.ask(requests)
 
     def extra_repr(self) -> str:

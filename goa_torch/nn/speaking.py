@@ -107,7 +107,7 @@ def render(state: State, receiver: Receiver, purpose: Purpose | str, weighting: 
 def speak(state: State, receivers: Sequence[Receiver], purpose: Purpose, weighting: Weighting = "words",
           label_ones: bool = False, prompts: PromptSet | None = None, draw: int | Sequence[int] = 0,
           extra: Sequence[Facts] | None = None, template: str | None = None,
-          compose: Compose | None = None) -> list[Reply]:
+          compose: Compose | None = None, options: Sequence[tuple[str, ...]] | None = None) -> list[Reply]:
     """Asks every receiver at once: one batch for each model.
 
     Messages that do not fit the context are left out, quietest first; question and own reply stay. What was cut is in
@@ -121,6 +121,7 @@ def speak(state: State, receivers: Sequence[Receiver], purpose: Purpose, weighti
         template: another template than the purpose's.
         compose: turns a receiver and its rendered prompt into the whole chat; earlier turns (``receiver.past``) are
             forgotten, oldest first, before a message is cut.
+        options: for each receiver, replies whose likelihood is asked for instead of a reply.
     """
     requests = []
     for number, receiver in enumerate(receivers):
@@ -139,7 +140,8 @@ def speak(state: State, receivers: Sequence[Receiver], purpose: Purpose, weighti
                 receiver.heard, (quietest, _) = receiver.heard[:-1], receiver.heard[-1]
                 receiver.cut.append(quietest)
         requests.append(Request(receiver.agent, messages, purpose, receiver.question, state.round,
-                                receiver.instance, draw if isinstance(draw, int) else draw[number]))
+                                receiver.instance, draw if isinstance(draw, int) else draw[number],
+                                options[number] if options else None))
     return state.recorder.ask(requests)
 
 

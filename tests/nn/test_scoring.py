@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
 from goa_torch.agents.calls import Recorder
 from goa_torch.nn.agent_conv import first_answers
 from goa_torch.nn.scoring import Scoring, relevance_from_scores
 from goa_torch.nn.selection import Everyone
-from hypothesis import given
-from hypothesis import strategies as st
-
 from tests.worlds import echo_pool, questions, say_by_purpose
 
 

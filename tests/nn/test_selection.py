@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from goa_torch.agents.calls import Recorder
 from goa_torch.nn.selection import Copies, Everyone, TopK
-
 from tests.worlds import DOMAINS, echo_pool, questions, say_by_purpose
 
 
