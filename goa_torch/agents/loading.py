@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError, unknown
-from .weights import Weights, resolve
+from .weights import Weights, resolve, without_progress_bars
 
 _ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
 _DTYPES = ("auto", "float32", "bfloat16", "float16")
@@ -72,21 +72,19 @@ def load(recipe: Recipe) -> Loaded:
 def _load(recipe: Recipe, weights: Weights) -> Loaded:
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
-    from transformers.utils import logging as transformers_logging
 
     where = f"model {recipe.source!r}"
     options = {"trust_remote_code": recipe.trust_remote_code, "local_files_only": True}
-    bars = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.disable_progress_bar()
     try:
         config = AutoConfig.from_pretrained(weights.folder, **options)
         check_causal(config, where)
         device = place(recipe.device, weights.folder)
         dtype = default_dtype(device) if recipe.dtype == "auto" else recipe.dtype
         tokenizer = AutoTokenizer.from_pretrained(weights.folder, **options)
-        module = AutoModelForCausalLM.from_pretrained(
-            weights.folder, dtype=getattr(torch, dtype), use_safetensors=True,
-            device_map="auto" if device == "shared" else {"": device}, **options)
+        with without_progress_bars():
+            module = AutoModelForCausalLM.from_pretrained(
+                weights.folder, dtype=getattr(torch, dtype), use_safetensors=True,
+                device_map="auto" if device == "shared" else {"": device}, **options)
     except UserError:
         raise
     except (OSError, ValueError, ImportError, KeyError) as error:
@@ -94,9 +92,6 @@ def _load(recipe: Recipe, weights: Weights) -> Loaded:
     except torch.OutOfMemoryError as error:
         raise UserError(f"{where} does not fit the memory of {device}; take another device or a smaller "
                         "model") from error
-    finally:
-        if bars:
-            transformers_logging.enable_progress_bar()
     module.eval().requires_grad_(False)
     return Loaded(module, tokenizer, weights, dtype, "cuda" if device == "shared" else device)
 

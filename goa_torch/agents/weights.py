@@ -159,6 +159,20 @@ def _lock(path: Path) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def without_progress_bars() -> Iterator[None]:
+    """Within, transformers draws no progress bars."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+
+
 def _made_once(name: str, identity: str, make) -> Weights:
     """The folder ``name`` of the cache, made by ``make(folder)`` unless it is there; nothing half-made ever has the
     name."""
@@ -183,8 +197,9 @@ def _write(gguf: Path, folder: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
-        read = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
+        with without_progress_bars():
+            tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
+            read = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
     except (ValueError, OSError, KeyError, NotImplementedError) as error:
         said = " ".join(str(error).split())[:200]
         raise UserError(f"GGUF file {gguf}: transformers cannot read it: {said}") from error
@@ -194,7 +209,8 @@ def _write(gguf: Path, folder: Path) -> None:
     model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     model.load_state_dict(read.state_dict())
     model.generation_config = read.generation_config
-    model.to(torch.bfloat16).save_pretrained(folder)
+    with without_progress_bars():
+        model.to(torch.bfloat16).save_pretrained(folder)
     _mend_tokenizer(gguf, tokenizer, config)
     tokenizer.save_pretrained(folder)
 
