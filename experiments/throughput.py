@@ -60,7 +60,8 @@ def with_model(pool: Pool, model: LanguageModel) -> Pool:
 def measure(pool: Pool, questions: Sequence[Question], settings: dict, at_once: bool) -> dict:
     """Runs the method over the questions, all at once or one after the other, and counts."""
     method = build_method("goa", pool, **settings)
-    method(questions[:1])  # warm up: the first call pays for threads, caches and lazy imports
+    brief = build_method("goa", pool.with_sampling(max_new_tokens=2), **settings)
+    brief(questions[:1])  # warm up: the first calls pay for threads and lazy imports
     started = time.perf_counter()
     results: list[Result] = []
     for batch in [questions] if at_once else [[q] for q in questions]:

@@ -43,6 +43,8 @@ class Row:
         error: what went wrong, if the finish is ``error``.
         cached: tokens of the prompt whose prefill was reused.
         tail: for scoring: how many of the last tokens of ``ids`` are scored instead of generating.
+        others: for scoring with ``tail`` 1: other tokens in the place of the last one, scored in the same pass.
+        other_log_probs: their log-probabilities.
     """
 
     ids: list[int]
@@ -56,6 +58,8 @@ class Row:
     error: str = ""
     cached: int = 0
     keys: list[int] = field(default_factory=list)
+    others: list[int] = field(default_factory=list)
+    other_log_probs: list[float] = field(default_factory=list)
 
     @property
     def known(self) -> list[int]:
@@ -127,6 +131,7 @@ class Decoder:
                         targets = torch.tensor(row.ids[-row.tail :], device=at.device)
                         scores = at[-row.tail - 1 : -1].float().log_softmax(dim=-1)
                         row.log_prob = float(scores.gather(1, targets[:, None]).double().sum())
+                        row.other_log_probs = scores[0, torch.tensor(row.others, dtype=torch.long)].tolist()
                         row.finish = "stop"
                     waiting = [row for row in waiting if row.finish is None]
                 except RuntimeError as error:

@@ -192,16 +192,29 @@ class HFModel(LanguageModel):
         """log p(continuation | chat) in nats; not a number where both do not fit the context or memory."""
         from .decoding import Row
 
-        rows = []
+        prompts: dict[Chat, list[int]] = {}
+        rows: list[Row] = []
+        places: list[tuple[Row, int | None]] = []  # where each answer will be: a row, and which of its other tokens
+        alike: dict[Chat, Row] = {}
         for chat, continuation in zip(chats, continuations, strict=True):
             tail = self.chats.text_ids(continuation)
-            row = Row([*self.encode(chat).ids, *tail], Sampling(max_new_tokens=1), tail=len(tail))
+            if chat not in prompts:
+                prompts[chat] = list(self.encode(chat).ids)
+            if len(tail) == 1 and chat in alike:  # one pass tells the likelihood of every next token
+                alike[chat].others += tail
+                places.append((alike[chat], len(alike[chat].others) - 1))
+                continue
+            row = Row([*prompts[chat], *tail], Sampling(max_new_tokens=1), tail=len(tail))
             if not tail:
                 row.finish = "stop"
+            elif len(tail) == 1:
+                alike[chat] = row
             rows.append(row)
+            places.append((row, None))
         self._fail_too_long(rows)
         self._run("score", rows)
-        return [row.log_prob if row.finish == "stop" else float("nan") for row in rows]
+        return [float("nan") if row.finish != "stop" else row.log_prob if other is None else row.other_log_probs[other]
+                for row, other in places]
 
     def embed(self, texts: Sequence[str]) -> Tensor:
         """The mean of the last hidden states over a text's tokens, scaled to unit length; float32 [len(texts), d].

@@ -122,6 +122,15 @@ def test_what_is_thought_is_kept_out_of_the_text(tmp_path):
     assert (reply.text, reply.reasoning) == ("", "Paris")
 
 
+def test_options_of_one_prompt_are_as_likely_together_as_each_alone(model):
+    chats = [Chat((Message.of("user", text),)) for text in ("which?", "and which now?")]
+    pairs = [(chat, option) for chat in chats for option in ("1", "2", "3", "2", "12")]
+    together = model.log_likelihood([chat for chat, _ in pairs], [option for _, option in pairs])
+    alone = [model.log_likelihood([chat], [option])[0] for chat, option in pairs]
+    assert together == pytest.approx(alone, abs=1e-4)
+    assert together[1] == together[3]
+
+
 def test_log_likelihood_is_the_sum_over_the_continuations_tokens(model):
     chats = [ask("The answer is"), ask("one two three"), ask("The answer is"), ask("x")]
     continuations = [" B because", "four", " A", ""]
