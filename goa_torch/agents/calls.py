@@ -12,7 +12,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -71,6 +71,10 @@ def reply_key(model: LanguageModel, chat: Chat, sampling: Sampling | Options) ->
     return (model.fingerprint, content, drawn, sampling.max_new_tokens, sampling.stop)
 
 
+class _Cancelled(InterruptedError):
+    """Raised in a run that is ended because another one failed."""
+
+
 class Exchange:
     """Merges calls into batches and shares identical ones.
 
@@ -105,7 +109,7 @@ class Exchange:
         if ticket.error is not None:
             raise ticket.error
         if ticket.served is None:
-            raise InterruptedError("cancelled: another run of this batch was interrupted")
+            raise _Cancelled("cancelled: another run of this batch was interrupted")
         return ticket.served
 
     def together(self, jobs: Sequence[Callable[[], Any]]) -> list[Any]:
@@ -143,7 +147,7 @@ class Exchange:
             for thread in threads:
                 thread.join()
             self._waiting = []
-        first = next((e for e in errors if e is not None and not isinstance(e, InterruptedError)), None)
+        first = next((e for e in errors if e is not None and not isinstance(e, _Cancelled)), None)
         if first is not None:
             raise first
         return results
@@ -211,7 +215,8 @@ class Exchange:
         else:
             executor = ThreadPoolExecutor(len(lanes))
             try:
-                for future in [executor.submit(serve, lane) for lane in lanes.values()]:
+                futures = [executor.submit(serve, lane) for lane in lanes.values()]
+                for future in wait(futures, return_when=FIRST_EXCEPTION).done:
                     future.result()
             except BaseException:  # Ctrl-C or a bug: do not wait for what other lanes still have to say
                 for model in {id(item[0]): item[0] for item in items}.values():
@@ -279,7 +284,7 @@ class Recorder:
         """The random stream of a call: (seed, question, agent instance, round, purpose, draw)."""
         question = self.questions[request.question]
         return randomness.stream(self.seed, question.task, question.id, request.agent.name, request.instance,
-                                 request.round, request.purpose, request.draw)
+                                 0 if request.purpose == "readout" else request.round, request.purpose, request.draw)
 
     def ask(self, requests: Sequence[Request]) -> list[Reply]:
         """Makes calls that do not wait for each other: one batch for each model. Replies come in order, those that

@@ -96,7 +96,7 @@ class GoA(Method):
             super().__init__(pool, Everyone(), decide, Complete(self_loops=True), passing, FixedRounds(rounds))
         else:
             connect = Relevance(Scoring(tau, mode, tries, judging), flow, weights == "ones", released,
-                                released and readout == "max")
+                                released and readout == "max", domain_rank if released else None)
             select = TopK(k, tries, judging=judging)
             super().__init__(pool, select, decide, connect, passing, FixedRounds(None), prompts)
         self.released = released

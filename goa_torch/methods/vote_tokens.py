@@ -74,8 +74,9 @@ class VoteTokens(Method):
 
     def _regroup(self, state: State, given: dict[tuple[int, int], Reply]) -> None:
         """Makes every answer a node."""
-        chosen = [[state.agent_of(node) for node, _ in sorted(given) if state.batch[node] == question]
-                  for question in range(state.num_graphs)]
+        chosen: list[list] = [[] for _ in state.questions]
+        for node, _ in sorted(given):
+            chosen[int(state.batch[node])].append(state.agent_of(node))
         order = sorted(given, key=lambda place: (int(state.batch[place[0]]), state.agent_of(place[0]).name, place[1],
                                                  int(state.instance[place[0]])))
         grown = State.collate(state.questions, state.pool, state.recorder, chosen)

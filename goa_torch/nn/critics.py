@@ -33,10 +33,10 @@ class CriticConv(AgentConv):
         draws = [1 + state.local(sender) for sender, _ in edges]  # draw 0 writes the artefact
         replies = speak(state, critics, "pass", self.weighting, prompts=prompts, draw=draws, template="critic")
         written: dict[tuple[int, int], str] = {}
-        for (sender, receiver), reply in zip(edges, replies):
+        for (sender, receiver), critic, reply in zip(edges, critics, replies):
             state.log(receiver.question, "critic", round=state.round, text=reply.text, error=reply.error,
                       edge=[state.local(sender), state.local(receiver.node)])
-            if reply.text is not None:
+            if reply.text is not None and not critic.cut:
                 written[sender, receiver.node] = reply.text
 
         def instructions(receiver: Receiver) -> dict[str, Any]:

@@ -35,8 +35,7 @@ def by_answer(state: State, nodes: list[int]) -> list[dict[str, Any]]:
     that gave none, which come last), ``count`` and ``texts``."""
     if not nodes:
         return []
-    order = state.order
-    nodes = sorted(nodes, key=lambda v: int(order[v]))
+    nodes = sorted(nodes, key=lambda v: (state.agent_of(v).name, int(state.instance[v])))
     some = [v for v in nodes if state.replies[v].answer is not None]
     tallied = tally([state.replies[v].answer for v in some], [1.0] * len(some), state.question_of(nodes[0]))
     grouped = [(answer, [some[place] for place in places]) for answer, _, places in tallied]

@@ -68,9 +68,12 @@ class RatingConv(AgentConv):
             for (sender, _), weight in zip(receiver.heard, read or []):
                 weights[sender, receiver.node] = weight
         state.notes.setdefault(_RATINGS, {})[state.round] = weights
+        rated: dict[int, list] = {question: [] for question in unparsed}
+        question_of = state.batch.tolist()
+        for (s, r), w in weights.items():
+            rated[question_of[r]].append([state.local(s), state.local(r), w])
         for question, count in unparsed.items():
-            rated = [[state.local(s), state.local(r), w] for (s, r), w in weights.items() if state.batch[r] == question]
-            state.log(question, "rating", round=state.round, weights=rated, unparsed=count)
+            state.log(question, "rating", round=state.round, weights=rated[question], unparsed=count)
         return replies
 
 

@@ -212,7 +212,10 @@ class VoteReadout(Readout):
             voters = [(v, self.weigh(state, v, w)) for v, w in inboxes[question]
                       if state.replies[v].answer is not None]
             if not voters:
-                replies.append(self.take(state, question, inboxes[question], Reply("", "stop")))
+                said = [state.replies[v].finish_reason for v, _ in inboxes[question]]
+                none = Reply("", "length" if set(said) == {"length"} else "stop") if said else Reply.failure(
+                    "no agent said anything to vote on")
+                replies.append(self.take(state, question, inboxes[question], none))
                 continue
             winners = elect(state, question, voters)
             replies.append(self.take(state, question, voters, state.replies[winners[0]]))

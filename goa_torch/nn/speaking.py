@@ -67,8 +67,7 @@ def shown_messages(state: State, receiver: Receiver, weighting: Weighting, label
     """
     heard = receiver.heard
     if weighting == "none":
-        order = state.order
-        heard = sorted(heard, key=lambda item: int(order[item[0]]))
+        heard = sorted(heard, key=lambda item: (state.agent_of(item[0]).name, int(state.instance[item[0]])))
     total = math.fsum(weight for _, weight in heard)
     unweighted = all(math.isclose(weight, 1.0, rel_tol=1e-6) for _, weight in heard) and not label_ones
     return [
@@ -131,14 +130,16 @@ def speak(state: State, receivers: Sequence[Receiver], purpose: Purpose, weighti
             messages = render(state, receiver, template or purpose, weighting, label_ones, prompts, **facts)
             if compose is not None:
                 messages = compose(receiver, messages)
-            if not (receiver.past or receiver.heard) or _fits(state, receiver.agent, messages, purpose):
+            others = [place for place, (node, _) in enumerate(receiver.heard) if node != receiver.node]  # own stays
+            if not (receiver.past or others) or _fits(state, receiver.agent, messages, purpose):
                 break
             if receiver.past:
                 receiver.past = receiver.past[1:]
                 receiver.forgotten += 1
             else:
-                receiver.heard, (quietest, _) = receiver.heard[:-1], receiver.heard[-1]
-                receiver.cut.append(quietest)
+                place = others[-1]
+                receiver.cut.append(receiver.heard[place][0])
+                receiver.heard = receiver.heard[:place] + receiver.heard[place + 1 :]
         requests.append(Request(receiver.agent, messages, purpose, receiver.question, state.round,
                                 receiver.instance, draw if isinstance(draw, int) else draw[number],
                                 options[number] if options else None))

@@ -66,4 +66,5 @@ class SummaryConv(AgentConv):
         for (question, number), receiver, reply in zip(keys, receivers, replies):
             state.log(question, "summary", round=state.round, group=number, text=reply.text, error=reply.error,
                       nodes=[state.local(v) for v, _ in receiver.heard])
-        return {key: reply.text for key, reply in zip(keys, replies) if reply.text is not None}
+        return {key: reply.text for key, receiver, reply in zip(keys, receivers, replies)
+                if reply.text is not None and receiver.heard}

@@ -83,13 +83,14 @@ class Relevance(nn.Module):
     """
 
     def __init__(self, scoring: nn.Module, flow: Flow = "both", ones: bool = False, one_by_one: bool = False,
-                 only_top: bool = False) -> None:
+                 only_top: bool = False, tie_break=None) -> None:
         super().__init__()
         self.scoring = scoring
         self.flow = flow
         self.ones = ones
         self.one_by_one = one_by_one
         self.only_top = only_top
+        self.tie_break = tie_break
 
     @property
     def directions(self) -> tuple[str, ...]:
@@ -99,8 +100,7 @@ class Relevance(nn.Module):
         """How many rounds one pass up takes: 1, or with ``one_by_one`` one for each source of the largest graph."""
         if not self.one_by_one:
             return 1
-        sizes = torch.bincount(state.batch[state.kept], minlength=1)
-        return 1 if self.only_top else max(1, int(sizes.max()) - 1)
+        return 1 if self.only_top else max(1, len(state.pool) - 1)  # not of this batch: rounds name random streams
 
     def schedule(self, state: State) -> list[tuple[str, int]]:
         """Direction and visit of each round."""
@@ -114,10 +114,20 @@ class Relevance(nn.Module):
         if round > len(schedule):
             return None
         direction, visit = schedule[round - 1]
-        topology = relevance_topology(state.relevance, state.batch, state.kept, state.order, direction, self.ones)
+        topology = relevance_topology(state.relevance, state.batch, state.kept, self.order(state), direction, self.ones)
         if direction == "up" and self.one_by_one:
             topology = self._visit(state, topology, visit)
         return topology
+
+    def order(self, state: State) -> Tensor:
+        """[n] what breaks ties of relevance: ``tie_break``, then names."""
+        order = state.order
+        if self.tie_break is None:
+            return order
+        ranked = sorted(range(state.num_nodes), key=lambda v: (self.tie_break(state, v), int(order[v])))
+        order = order.clone()
+        order[torch.tensor(ranked, dtype=torch.long)] = torch.arange(state.num_nodes)
+        return order
 
     def _visit(self, state: State, topology: Topology, visit: int) -> Topology:
         """Only the edges into the ``visit``-th source of each question, by node order (or into its top source)."""
