@@ -284,7 +284,7 @@ class Recorder:
         """The random stream of a call: (seed, question, agent instance, round, purpose, draw)."""
         question = self.questions[request.question]
         return randomness.stream(self.seed, question.task, question.id, request.agent.name, request.instance,
-                                 0 if request.purpose == "readout" else request.round, request.purpose, request.draw)
+                                 request.round, request.purpose, request.draw)
 
     def ask(self, requests: Sequence[Request]) -> list[Reply]:
         """Makes calls that do not wait for each other: one batch for each model. Replies come in order, those that

@@ -65,6 +65,8 @@ class DyLAN(Method):
     meta-LLM ranks the replies and only the best two agents go on, hearing each other; stops when more than 2/3 of those
     that take part agree; the majority of the last layer decides. At most N + N + 3 x (layers - 2) calls.
 
+    Rankings and ratings are written in text, also where the pool judges by likelihoods.
+
     Deviations from the released code: it stops in the middle of a layer, ours after it (a layer is synchronous); it
     compares agent ids with positions of a shuffled list, so that the agents it activates are random, ours are those
     that were ranked best; it lets those two read all replies of the layer before (?: ours, only the kept ones); it

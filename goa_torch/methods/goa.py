@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ..types import Topology
 
 LEAST_CONFIDENCE = 0.1
+_CONFIDENCE = re.compile(r'"confidence_level"\s*:\s*"?\s*(\d*\.?\d+)\s*(%?)')
 
 
 class GoA(Method):
@@ -87,8 +89,9 @@ class GoA(Method):
             tries = 3 if released else 1
         check_count("goa", "tries", tries)
         prompts = pool.prompts.sibling("released") if released else None
-        passing = AgentConv(weighting, label_ones=released)
-        mean = MeanReadout(weighting, always=graph == "complete", label_ones=released)
+        passing = AgentConv(weighting, label_ones=released and weights != "ones")
+        mean = MeanReadout(weighting, always=graph == "complete", ones=weights == "ones",
+                           label_by="relevance" if released and weights != "ones" else "share")
         decide: nn.Module = mean if readout == "mean" else MaxReadout(domain_rank if released else None)
         if graph == "complete":
             if k != len(pool):
@@ -112,25 +115,32 @@ class GoA(Method):
 
 
 def confidence(text: str | None) -> float | None:
-    """The ``confidence_level`` of a JSON reply, ``None`` if there is none."""
-    start, end = (text or "").find("{"), (text or "").rfind("}")
+    """The ``confidence_level`` of a JSON reply, ``None`` if there is none. JSON with mistakes elsewhere (backslashes of
+    formulas, say) is read too."""
+    text = text or ""
+    start, end = text.find("{"), text.rfind("}")
     if start < 0 or end < start:
         return None
     try:
-        level = json.loads(text[start : end + 1], strict=False).get("confidence_level")
-        return float(str(level).strip().rstrip("%")) / (100 if str(level).strip().endswith("%") else 1)
+        level = str(json.loads(text[start : end + 1], strict=False).get("confidence_level")).strip()
+        return float(level.rstrip("%")) / (100 if level.endswith("%") else 1)
     except (ValueError, AttributeError, RecursionError):
-        return None
+        stated = _CONFIDENCE.search(text, start)
+    return None if stated is None else float(stated[1]) / (100 if stated[2] else 1)
 
 
 def replace_unsure(state: State, prompts: PromptSet) -> None:
     """Lets the general model answer in the place of agents whose confidence is unknown or below 0.1."""
-    general = next((a for a in state.pool.agents if a.card.domain == "general"), state.pool.meta)
+    pool = state.pool
+    general = pool.meta
+    if general.card.domain != "general":
+        listed = [pool.agents[i] for i in pool.canonical]
+        general = next((a for a in listed if a.card.domain == "general"), general)
     position = state.pool.agents.index(general) if general in state.pool.agents else -1
     unsure = []
     for node, reply in enumerate(state.replies):
         level = confidence(reply.text)
-        if state.agent_of(node) is not general and (level is None or level < LEAST_CONFIDENCE):
+        if state.agent_of(node) is not general and (level is None or not level >= LEAST_CONFIDENCE):
             unsure.append(node)
     if not unsure:
         return

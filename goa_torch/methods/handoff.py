@@ -38,7 +38,8 @@ class Handoff(Method):
     .. math:: i_t = \mathrm{MetaLLM}(Q, \mathrm{cards}, R_{i_{t-1}}), \quad R_{i_t} = v_{i_t}(Q, R_{i_{t-1}}),
 
     until the meta-LLM finds the reply final: the cheapest way to chain experts, against which debates must be judged.
-    An agent that is named again sees its own earlier reply too. At most 2 x turns calls: 10.
+    An agent that is named again sees its own earlier reply too.
+    The choice is written in text, also where the pool judges by likelihoods. At most 2 x turns calls: 10.
 
     Args:
         turns: answers at most, the first one included; each costs a call to the meta-LLM and one to the agent.

@@ -70,7 +70,7 @@ class AgentConv(RankedMessagePassing):
                 continue
             senders = [sender for sender, _ in heard]
             alone = senders == [node]  # rereads itself: its own reply, not a neighbour's
-            shows_own = own != "none" and (alone or node not in senders)
+            shows_own = alone or (own != "none" and node not in senders)
             receivers.append(Receiver(
                 state.agent_of(node), int(state.batch[node]), [] if alone else heard, node if shows_own else None,
                 state.initial[node] if own == "initial" else None, node, int(state.instance[node]),

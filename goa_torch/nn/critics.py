@@ -20,7 +20,7 @@ class CriticConv(AgentConv):
     .. math:: I_{ij} = c_{ij}(Q, R_i), \quad R_j = v_j \left( Q, \bigoplus_{i \in \mathcal{N}(j)} (R_i, I_{ij}) \right).
 
     So an edge costs a call, and only artefacts travel. The critic is played by the receiving agent. A critic that fails
-    leaves its artefact without an instruction.
+    leaves its artefact without an instruction; one that cannot read it whole is not asked.
     """
 
     def __init__(self) -> None:
@@ -31,12 +31,13 @@ class CriticConv(AgentConv):
         critics = [Receiver(r.agent, r.question, [(sender, 1.0)], node=r.node, instance=r.instance)
                    for sender, r in edges]
         draws = [1 + state.local(sender) for sender, _ in edges]  # draw 0 writes the artefact
-        replies = speak(state, critics, "pass", self.weighting, prompts=prompts, draw=draws, template="critic")
+        replies = speak(state, critics, "pass", self.weighting, prompts=prompts, draw=draws, template="critic",
+                        whole=True)
         written: dict[tuple[int, int], str] = {}
         for (sender, receiver), critic, reply in zip(edges, critics, replies):
             state.log(receiver.question, "critic", round=state.round, text=reply.text, error=reply.error,
-                      edge=[state.local(sender), state.local(receiver.node)])
-            if reply.text is not None and not critic.cut:
+                      edge=[state.local(sender), state.local(receiver.node)], cut=bool(critic.cut))
+            if reply.text is not None:
                 written[sender, receiver.node] = reply.text
 
         def instructions(receiver: Receiver) -> dict[str, Any]:

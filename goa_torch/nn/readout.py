@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
 
 from .. import randomness
 from ..types import Question, Reply, Topology
+from .edges import plain
 from .inbox import Inbox, RankedMessagePassing
 from .speaking import Receiver, Weighting, speak
 
@@ -25,8 +26,8 @@ class Readout(RankedMessagePassing):
     r"""Base of readouts: one reply for each question from the replies of its agents.
 
     The graph is bipartite, :math:`\mathcal{N}(q)` the surviving nodes of question q, ``edge_weight`` their relevance.
-    If nobody survived pruning, the initial answers are synthesised whatever the readout (one meta-LLM call); if one
-    did, its reply is the answer.
+    If nobody survived pruning, the initial answers are synthesised whatever the readout (one meta-LLM call, in the
+    batch of the other syntheses where the readout is one); if one did, its reply is the answer.
     """
 
     by = "readout"
@@ -35,9 +36,8 @@ class Readout(RankedMessagePassing):
         """One reply a question, in order."""
         inboxes = self.inbox(self.topology(state), state.order, state.num_graphs)
         replies: list[Reply | None] = [None] * state.num_graphs
-        nobody = [q for q in range(state.num_graphs) if not bool(state.kept[state.batch == q].any())]
-        rescue = MeanReadout()
-        for question, reply in zip(nobody, rescue.synthesise(state, nobody, rescue.everybody(state, nobody), True)):
+        nobody = abandoned(state)
+        for question, reply in zip(nobody, MeanReadout().synthesise(state, nobody, everybody(state, nobody), nobody)):
             replies[question] = reply
         rest = [q for q in range(state.num_graphs) if q not in set(nobody)]
         for question, reply in zip(rest, self.decide(state, rest, inboxes)):
@@ -55,7 +55,8 @@ class Readout(RankedMessagePassing):
             relevance = state.relevance[nodes]
             total = relevance.new_zeros(state.num_graphs).index_add(0, question, relevance)[question]
             count = torch.bincount(question, minlength=state.num_graphs)[question]
-            weight = torch.where(total > 0, relevance * count / total.clamp_min(1e-30), torch.ones_like(relevance))
+            whole = torch.where(total > 0, total, torch.ones_like(total))
+            weight = torch.where(total > 0, relevance / whole * count, torch.ones_like(relevance))
         return Topology(torch.stack([nodes, question]), weight)
 
     def decide(self, state: State, questions: Sequence[int], inboxes: Inbox) -> list[Reply]:
@@ -105,45 +106,63 @@ class MeanReadout(Readout):
     Args:
         weighting: how relevance reaches the meta-LLM.
         always: synthesise even a lone reply (an aggregator, as in Mixture-of-Agents).
+        ones: weight 1 for every survivor, whatever its relevance.
+        label_by: ``share``: words go by a reply's share of the survivors' relevance, and equal relevance is not
+            mentioned; ``relevance``: they go by S itself, whatever it is (the released code).
+        prompts: other templates than the pool's.
         agent: name of the agent that writes the synthesis; the meta-LLM by default.
         template: the prompt template it answers.
     """
 
     by = "mean"
 
-    def __init__(self, weighting: Weighting = "words", always: bool = False, label_ones: bool = False,
-                 prompts: PromptSet | None = None, agent: str | None = None, template: str = "readout") -> None:
+    def __init__(self, weighting: Weighting = "words", always: bool = False, ones: bool = False,
+                 label_by: Literal["share", "relevance"] = "share", prompts: PromptSet | None = None,
+                 agent: str | None = None, template: str = "readout") -> None:
         super().__init__()
         self.agent = agent
         self.template = template
         self.weighting = weighting
         self.always = always
-        self.label_ones = label_ones
+        self.ones = ones
+        self.label_by = label_by
         self.prompts = prompts
 
-    def decide(self, state: State, questions: Sequence[int], inboxes: Inbox) -> list[Reply]:
-        lone = {} if self.always else {q: inboxes[q][0][0] for q in questions if len(inboxes[q]) == 1}
+    def forward(self, state: State) -> list[Reply]:
+        inboxes = self.inbox(self.topology(state), state.order, state.num_graphs)
+        nobody = abandoned(state)
+        for question, everyone in zip(nobody, everybody(state, nobody)):
+            inboxes[question] = everyone
+        return self.decide(state, range(state.num_graphs), inboxes, nobody)
+
+    def topology(self, state: State) -> Topology:
+        topology = super().topology(state)
+        return plain(topology.edge_index) if self.ones else topology
+
+    def decide(self, state: State, questions: Sequence[int], inboxes: Inbox, initial: Sequence[int] = ()
+               ) -> list[Reply]:
+        lone = {} if self.always else {q: inboxes[q][0][0] for q in questions
+                                       if len(inboxes[q]) == 1 and q not in initial}
         many = [q for q in questions if q not in lone]
-        written = dict(zip(many, self.synthesise(state, many, [inboxes[q] for q in many])))
+        written = dict(zip(many, self.synthesise(state, many, [inboxes[q] for q in many], initial)))
         return [self.take(state, q, inboxes[q], state.replies[lone[q]]) if q in lone else written[q]
                 for q in questions]
 
-    def everybody(self, state: State, questions: Sequence[int]) -> Inbox:
-        """All nodes with an initial answer, weight 1, in the order of names."""
-        order = state.order
-        return [sorted(((v, 1.0) for v in state.nodes_of(q) if not state.initial[v].failed),
-                       key=lambda item: int(order[item[0]])) for q in questions]
-
-    def synthesise(self, state: State, questions: Sequence[int], inboxes: Inbox, initial: bool = False) -> list[Reply]:
-        """One call to the meta-LLM for each question that has something to read; reads initial answers if told to."""
-        latest = state.replies
-        if initial:
-            state.replies = state.initial
+    def synthesise(self, state: State, questions: Sequence[int], inboxes: Inbox, initial: Sequence[int] = ()
+                   ) -> list[Reply]:
+        """One call to the meta-LLM for each question that has something to read; of the questions ``initial`` it reads
+        the initial answers."""
+        latest, of = state.replies, set(initial)
+        question_of = state.batch.tolist()
+        state.replies = [first if q in of else reply for q, first, reply in zip(question_of, state.initial, latest)]
         asked = [number for number, inbox in enumerate(inboxes) if inbox]
         reader = state.pool.meta if self.agent is None else state.pool[self.agent]
         receivers = [Receiver(reader, questions[number], list(inboxes[number])) for number in asked]
-        said = speak(state, receivers, "readout", self.weighting, self.label_ones, self.prompts,
-                     template=self.template)
+        if self.label_by == "relevance" and state.relevance is not None:
+            for receiver in receivers:
+                if receiver.question not in of:
+                    receiver.shares = {v: float(state.relevance[v]) for v, _ in receiver.heard}
+        said = speak(state, receivers, "readout", self.weighting, prompts=self.prompts, template=self.template)
         state.replies = latest
         replies = [Reply.failure("no agent said anything to read out")] * len(questions)
         for number, reply in zip(asked, said):
@@ -153,8 +172,20 @@ class MeanReadout(Readout):
             gone = cut.get(question, [])
             state.log(question, "readout", by="mean", cut=[state.local(v) for v in gone],
                       edges=[[state.local(v), w] for v, w in inbox if v not in gone], text=reply.text,
-                      answer=reply.answer, initial=initial)
+                      answer=reply.answer, initial=question in of)
         return replies
+
+
+def abandoned(state: State) -> list[int]:
+    """Questions none of whose agents survived pruning."""
+    survivors = torch.bincount(state.batch[state.kept], minlength=state.num_graphs)
+    return (survivors == 0).nonzero().flatten().tolist()
+
+
+def everybody(state: State, questions: Sequence[int]) -> Inbox:
+    """All nodes with an initial answer, weight 1, in the order of names."""
+    return [sorted(((v, 1.0) for v in state.nodes_of(q) if not state.initial[v].failed),
+                   key=lambda item: (state.agent_of(item[0]).name, int(state.instance[item[0]]))) for q in questions]
 
 
 def tally(answers: Sequence[str], weights: Sequence[float], question: Question) -> list[tuple[str, float, list[int]]]:
@@ -220,7 +251,6 @@ class VoteReadout(Readout):
             winners = elect(state, question, voters)
             replies.append(self.take(state, question, voters, state.replies[winners[0]]))
         return replies
-
 
     def weigh(self, state: State, node: int, weight: float) -> float:
         """What a node's vote counts; ``weight`` is its relevance."""

@@ -12,11 +12,13 @@ from ..agents.calls import option_probabilities
 from .edges import complete_edges, plain
 from .inbox import RankedMessagePassing
 from .reading import read_scores
+from .selection import option_labels
 from .speaking import Receiver, speak
 
 if TYPE_CHECKING:
     from ..agents.prompts import PromptSet
     from ..state import State
+    from ..types import Reply
 
 Mode = Literal["paper", "released"]
 
@@ -46,12 +48,14 @@ class Scoring(RankedMessagePassing):
     """Every node judges the replies of all others of its question (never its own); S, then pruning.
 
     Judges see the others' replies in the order of names. A judge whose numbers cannot be read is asked again up to
-    ``tries`` times, then left out and counted. Fills ``state.relevance`` and ``state.kept``.
+    ``tries`` times, then left out and counted; one that cannot read all replies, since they do not fit, is not asked
+    and counted too. A lone reply gets 1, whatever its judge writes. S is rounded to nine decimals before it is compared
+    with anything, so that arithmetic decides no tie. Fills ``state.relevance`` (float64) and ``state.kept``.
 
     Args:
         tau: relevance below which a node is dropped; ``paper`` drops S < tau, ``released`` keeps S > tau.
         mode: how numbers are read, added up and pruned.
-        tries: calls to a judge at most.
+        tries: calls to a judge at most (a likelihood is asked for once: it would be the same again).
         judging: ``text``: a judge writes its scores; ``likelihood``: they are the probabilities it gives to the
             numbers of the replies when asked which is best (template ``prefer``; one call, nothing to misread).
     """
@@ -73,44 +77,52 @@ class Scoring(RankedMessagePassing):
         candidates = torch.tensor([not reply.failed for reply in state.replies], dtype=torch.bool)
         edge_index = edge_index[:, candidates[edge_index[0]]]  # who said nothing is not judged
         inboxes = self.inbox(plain(edge_index), state.order)
-        scores = self.judge(state, inboxes, prompts)
+        cut: dict[int, list[int]] = {}
+        scores = self.judge(state, inboxes, prompts, cut)
         judge, judged, values = _edges(inboxes, scores)
-        state.relevance = relevance_from_scores(judge, judged, values, state.batch, self.mode)
+        state.relevance = relevance_from_scores(judge, judged, values, state.batch, self.mode).round(decimals=9)
         alone = torch.bincount(state.batch, minlength=state.num_graphs)[state.batch] == 1
         state.relevance = torch.where(alone & candidates, torch.ones_like(state.relevance), state.relevance)
         survives = state.relevance > self.tau if self.mode == "released" else state.relevance >= self.tau
-        state.kept = survives & candidates & (state.relevance > 0)
-        self._log(state, inboxes, scores)
+        state.kept = survives & candidates
+        self._log(state, inboxes, scores, cut)
         return state.relevance
 
-    def judge(self, state: State, inboxes: list, prompts: PromptSet | None) -> list[list[float] | None]:
-        """Each node's scores of the senders in its inbox, ``None`` if they could not be read."""
+    def judge(self, state: State, inboxes: list, prompts: PromptSet | None, cut: dict[int, list[int]]
+              ) -> list[list[float] | None]:
+        """Each node's scores of the senders in its inbox, ``None`` if they could not be read; fills ``cut`` with the
+        senders whose replies did not fit a judge's context."""
         scores: list[list[float] | None] = [None] * len(inboxes)
         waiting = [node for node, heard in enumerate(inboxes) if heard]
-        for draw in range(self.tries):
+        weighs = self.judging == "likelihood"
+        for draw in range(1 if weighs else self.tries):
             receivers = [Receiver(state.agent_of(node), int(state.batch[node]), list(inboxes[node]), None, None, node,
                                   int(state.instance[node])) for node in waiting]
             extra = [{"n": len(receiver.heard)} for receiver in receivers]
-            weighs = self.judging == "likelihood"
-            options = [tuple(str(i + 1) for i in range(facts["n"])) for facts in extra] if weighs else None
+            options = [option_labels(facts["n"], first=1) for facts in extra] if weighs else None
             replies = speak(state, receivers, "score", "none", prompts=prompts, draw=draw, extra=extra,
-                            template=self.template if weighs else None, options=options)
+                            template=self.template if weighs else None, options=options, whole=True)
             again = []
             for receiver, reply in zip(receivers, replies):
-                whole = not receiver.cut and not reply.failed  # a judge that did not see all cannot rank all
-                read = None
-                if whole:
-                    read = option_probabilities(reply) if weighs else read_scores(reply.text, len(receiver.heard),
-                                                                                  self.mode == "released")
-                scores[receiver.node] = read
-                if read is None:
+                scores[receiver.node] = read = None if reply.failed else self._read(reply, len(receiver.heard))
+                if receiver.cut:
+                    cut[receiver.node] = receiver.cut
+                elif read is None:
                     again.append(receiver.node)
             waiting = again
             if not waiting:
                 break
         return scores
 
-    def _log(self, state: State, inboxes: list, scores: list) -> None:
+    def _read(self, reply: Reply, n: int) -> list[float] | None:
+        """The scores of ``n`` replies; a lone one gets all there is to give."""
+        if n == 1:
+            return [1.0]
+        if self.judging == "likelihood":
+            return option_probabilities(reply)
+        return read_scores(reply.text, n, self.mode == "released")
+
+    def _log(self, state: State, inboxes: list, scores: list, cut: dict[int, list[int]]) -> None:
         for question in range(state.num_graphs):
             nodes = state.nodes_of(question)
             matrix: list[list[float | None]] = [[None] * len(nodes) for _ in nodes]
@@ -121,7 +133,8 @@ class Scoring(RankedMessagePassing):
                 for (sender, _), value in zip(inboxes[node], given or []):
                     matrix[state.local(node)][state.local(sender)] = value
             state.log(question, "score", matrix=matrix, relevance=[float(state.relevance[node]) for node in nodes],
-                      kept=[bool(state.kept[node]) for node in nodes], unparsed=unparsed)
+                      kept=[bool(state.kept[node]) for node in nodes], unparsed=unparsed,
+                      cut=[[state.local(v), state.local(node)] for node in nodes for v in cut.get(node, [])])
 
     def __repr__(self) -> str:
         return f"Scoring(tau={self.tau}, mode={self.mode!r}, tries={self.tries})"
@@ -132,4 +145,4 @@ def _edges(inboxes: list, scores: list) -> tuple[Tensor, Tensor, Tensor]:
                for (sender, _), value in zip(inboxes[node], given)]
     judge = torch.tensor([t[0] for t in triples], dtype=torch.long)
     judged = torch.tensor([t[1] for t in triples], dtype=torch.long)
-    return judge, judged, torch.tensor([t[2] for t in triples], dtype=torch.float32)
+    return judge, judged, torch.tensor([t[2] for t in triples], dtype=torch.float64)

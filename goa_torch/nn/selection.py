@@ -65,7 +65,7 @@ class TopK(nn.Module):
 
     Args:
         k: how many; -1 lets the meta-LLM rate the question's difficulty 1..6 and takes that many (one more call).
-        tries: calls at most.
+        tries: calls at most (a likelihood is asked for once: it would be the same again).
         copies: instances of each chosen agent.
         prompts: other templates than the pool's.
         judging: ``text``: the meta-LLM writes its choice; ``likelihood``: the k agents to whose numbers it gives most
@@ -97,9 +97,9 @@ class TopK(nn.Module):
         unparsed = [0] * n
         weighed: dict[int, list[float]] = {}
         weighs = self.judging == "likelihood"
-        options = tuple(str(i) for i in range(len(shown))) if weighs else None
+        options = option_labels(len(shown), first=0) if weighs else None
         waiting = list(range(n))
-        for attempt in range(self.tries):
+        for attempt in range(1 if weighs else self.tries):
             cards = [str(agent.card) for agent in shown]
             facts = [{"cards": cards, "k": wanted[q], "n": len(cards)} for q in waiting]
             template = self.template if weighs else "select"
@@ -151,6 +151,14 @@ class TopK(nn.Module):
 
     def extra_repr(self) -> str:
         return f"k={self.k}, tries={self.tries}"
+
+
+def option_labels(n: int, first: int) -> tuple[str, ...]:
+    """The numbers ``first`` .. as options whose likelihoods can be compared: none is the beginning of another, or "1"
+    would be credited with all that goes on to say "11"."""
+    numbers = range(first, first + n)
+    end = "\n" if n and numbers[-1] > 9 else ""
+    return tuple(f"{number}{end}" for number in numbers)
 
 
 def _difficulty(reply: Reply, largest: int) -> int:

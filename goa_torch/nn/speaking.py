@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..agents.calls import Request
-from ..types import Chat, Message, Purpose, Reply, Span
+from ..types import Chat, Message, Purpose, Reply, Span, Usage
 
 if TYPE_CHECKING:
     from ..agents.base import Agent
@@ -36,6 +36,7 @@ class Receiver:
         past: earlier turns of its chat, oldest first, for whoever composes prompts of several turns.
         cut: nodes whose messages did not fit its context, filled in by :func:`speak`.
         forgotten: how many earlier turns did not fit, filled in by :func:`speak`.
+        shares: what the words for the weight of each node's message go by, if not its share of what is heard.
     """
 
     agent: Agent
@@ -48,6 +49,7 @@ class Receiver:
     past: list[tuple[Message, ...]] = field(default_factory=list)
     cut: list[int] = field(default_factory=list)
     forgotten: int = 0
+    shares: dict[int, float] | None = None
 
 
 def relevance_label(share: float, weight: float, weighting: Weighting) -> str | None:
@@ -69,11 +71,13 @@ def shown_messages(state: State, receiver: Receiver, weighting: Weighting, label
     if weighting == "none":
         heard = sorted(heard, key=lambda item: (state.agent_of(item[0]).name, int(state.instance[item[0]])))
     total = math.fsum(weight for _, weight in heard)
-    unweighted = all(math.isclose(weight, 1.0, rel_tol=1e-6) for _, weight in heard) and not label_ones
+    shares = receiver.shares or {}
+    unweighted = (all(math.isclose(weight, 1.0, rel_tol=1e-6) for _, weight in heard)
+                  and not label_ones and receiver.shares is None)
     return [
         {
             "text": Span(state.replies[node].text or "", sender=node), "number": number, "weight": weight,
-            "relevance": None if unweighted else relevance_label(weight / total, weight, weighting),
+            "relevance": None if unweighted else relevance_label(shares.get(node, weight / total), weight, weighting),
             "domain": state.agent_of(node).card.domain, "agent": state.agent_of(node).name,
         }
         for number, (node, weight) in enumerate(heard, start=1)
@@ -106,11 +110,13 @@ def render(state: State, receiver: Receiver, purpose: Purpose | str, weighting: 
 def speak(state: State, receivers: Sequence[Receiver], purpose: Purpose, weighting: Weighting = "words",
           label_ones: bool = False, prompts: PromptSet | None = None, draw: int | Sequence[int] = 0,
           extra: Sequence[Facts] | None = None, template: str | None = None,
-          compose: Compose | None = None, options: Sequence[tuple[str, ...]] | None = None) -> list[Reply]:
+          compose: Compose | None = None, options: Sequence[tuple[str, ...]] | None = None,
+          whole: bool = False) -> list[Reply]:
     """Asks every receiver at once: one batch for each model.
 
-    Messages that do not fit the context are left out, quietest first; question and own reply stay. What was cut is in
-    ``receiver.cut``. A prompt that does not fit even so is for the model to refuse: a recorded failure.
+    Messages that do not fit the context are left out, quietest first; question and own reply stay, also where it is
+    one of the messages. What was cut is in ``receiver.cut``. A prompt that does not fit even so is for the model to
+    refuse: a recorded failure.
 
     Args:
         purpose: what the calls are for; names the template, the way of decoding and the stream.
@@ -121,29 +127,56 @@ def speak(state: State, receivers: Sequence[Receiver], purpose: Purpose, weighti
         compose: turns a receiver and its rendered prompt into the whole chat; earlier turns (``receiver.past``) are
             forgotten, oldest first, before a message is cut.
         options: for each receiver, replies whose likelihood is asked for instead of a reply.
+        whole: do not ask receivers that cannot read all of their messages; they get a failure, without a call.
     """
     requests = []
     for number, receiver in enumerate(receivers):
         more = extra[number] if extra else {}
-        while True:
+
+        def write(receiver: Receiver = receiver, more: Facts = more) -> tuple[Message, ...]:
             facts = more(receiver) if callable(more) else more
             messages = render(state, receiver, template or purpose, weighting, label_ones, prompts, **facts)
-            if compose is not None:
-                messages = compose(receiver, messages)
-            others = [place for place, (node, _) in enumerate(receiver.heard) if node != receiver.node]  # own stays
-            if not (receiver.past or others) or _fits(state, receiver.agent, messages, purpose):
-                break
-            if receiver.past:
-                receiver.past = receiver.past[1:]
-                receiver.forgotten += 1
-            else:
-                place = others[-1]
-                receiver.cut.append(receiver.heard[place][0])
-                receiver.heard = receiver.heard[:place] + receiver.heard[place + 1 :]
-        requests.append(Request(receiver.agent, messages, purpose, receiver.question, state.round,
-                                receiver.instance, draw if isinstance(draw, int) else draw[number],
-                                options[number] if options else None))
-    return state.recorder.ask(requests)
+            return messages if compose is None else compose(receiver, messages)
+
+        messages = _fitted(state, receiver, purpose, write)
+        # A synthesis has no round of its own: the batch's is that of its longest run, and would name another stream.
+        requests.append(Request(receiver.agent, messages, purpose, receiver.question,
+                                0 if purpose == "readout" else state.round, receiver.instance,
+                                draw if isinstance(draw, int) else draw[number], options[number] if options else None))
+    asked = [number for number, receiver in enumerate(receivers) if not (whole and receiver.cut)]
+    replies = [Reply.failure("the messages to read do not fit the context", Usage())] * len(receivers)
+    for number, reply in zip(asked, state.recorder.ask([requests[number] for number in asked])):
+        replies[number] = reply
+    return replies
+
+
+def _fitted(state: State, receiver: Receiver, purpose: Purpose, write: Callable[[], tuple[Message, ...]]
+            ) -> tuple[Message, ...]:
+    """The prompt that ``write`` makes of ``receiver`` once as little as possible has been left out of it: earlier
+    turns, oldest first, then messages, quietest first, never its own."""
+    past, heard, cut, forgotten = receiver.past, receiver.heard, receiver.cut, receiver.forgotten
+    spare = [place for place, (node, _) in enumerate(heard) if node != receiver.node]
+
+    def without(count: int) -> tuple[Message, ...]:
+        turns = min(count, len(past))
+        gone = spare[len(spare) - (count - turns) :]
+        receiver.past, receiver.forgotten = past[turns:], forgotten + turns
+        receiver.heard = [item for place, item in enumerate(heard) if place not in gone]
+        receiver.cut = [*cut, *(heard[place][0] for place in reversed(gone))]
+        return write()
+
+    messages = without(0)
+    most = len(past) + len(spare)
+    if not most or _fits(state, receiver.agent, messages, purpose):
+        return messages
+    least = 1  # bisect: the more is left out, the shorter the prompt
+    while least < most:
+        middle = (least + most) // 2
+        if _fits(state, receiver.agent, without(middle), purpose):
+            most = middle
+        else:
+            least = middle + 1
+    return without(least)
 
 
 def _fits(state: State, agent: Agent, messages: tuple[Message, ...], purpose: Purpose) -> bool:

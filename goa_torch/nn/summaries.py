@@ -35,6 +35,7 @@ class SummaryConv(AgentConv):
         group = state.notes[GROUPS].tolist()
         summary = self.summarise(state, sorted({r.question for r in receivers}), group, prompts)
         going = []
+        heard = {receiver.node: receiver.heard for receiver in receivers}
         for receiver in receivers:
             spokesmen: dict[int, int] = {}  # a summary travels as the first of its group's nodes that is heard
             for node, _ in receiver.heard:
@@ -49,6 +50,9 @@ class SummaryConv(AgentConv):
 
         said = dict(zip((r.node for r in going), speak(state, going, "pass", "order", prompts=prompts, template="group",
                                                        extra=[summaries] * len(going))))
+        for receiver in going:  # who is not heard: those whose group's summary failed or did not fit
+            present = {group[node] for node, _ in receiver.heard}
+            receiver.cut = [node for node, _ in heard[receiver.node] if group[node] not in present]
         return [said.get(receiver.node) for receiver in receivers]
 
     def summarise(self, state: State, questions: list[int], group: list[int], prompts: PromptSet | None
@@ -65,6 +69,6 @@ class SummaryConv(AgentConv):
                         draw=[1 + number for _, number in keys])
         for (question, number), receiver, reply in zip(keys, receivers, replies):
             state.log(question, "summary", round=state.round, group=number, text=reply.text, error=reply.error,
-                      nodes=[state.local(v) for v, _ in receiver.heard])
+                      nodes=[state.local(v) for v, _ in receiver.heard], cut=[state.local(v) for v in receiver.cut])
         return {key: reply.text for key, receiver, reply in zip(keys, receivers, replies)
                 if reply.text is not None and receiver.heard}

@@ -24,7 +24,8 @@ class Handoff(nn.Module):
     who hears the latest speaker; or it names nobody, which ends the question.
 
     A choice that cannot be read ends the question too (the latest reply stands), or, if nobody has spoken yet, is
-    replaced by a draw from the stream (seed, question); either is counted in the trace.
+    replaced by a draw from the stream (seed, question); either is counted in the trace. A meta-LLM whose context the
+    latest reply does not fit is not asked. Choices are written in text, whatever the pool's way of judging.
     """
 
     def name(self, state: State) -> dict[int, int]:
@@ -38,7 +39,8 @@ class Handoff(nn.Module):
             cards = [str(state.agent_of(node).card) for node in state.nodes_of(question)]
             extra.append({"cards": cards, "k": 1})
         chosen: dict[int, int] = {}
-        for question, reply in zip(open_, speak(state, receivers, "select", extra=extra, template="handoff")):
+        replies = speak(state, receivers, "select", extra=extra, template="handoff", whole=True)
+        for question, receiver, reply in zip(open_, receivers, replies):
             nodes = state.nodes_of(question)
             options = len(nodes) + (question in latest)  # the last index means that the latest reply is final
             read = None if reply.failed else read_indices(reply.text, options, 1)
@@ -50,7 +52,7 @@ class Handoff(nn.Module):
                 node = min(nodes, key=lambda v: randomness.stream(
                     state.recorder.seed, asked.task, asked.id, "handoff", state.agent_of(v).name))
             state.log(question, "handoff", round=state.round, node=None if node is None else state.local(node),
-                      text=reply.text, unparsed=int(read is None))
+                      text=reply.text, unparsed=int(read is None), cut=[state.local(v) for v in receiver.cut])
             if node is None:
                 state.done[question] = True
             else:

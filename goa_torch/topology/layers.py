@@ -21,7 +21,8 @@ class RankedLayers(nn.Module):
     layer on (round 2) the meta-LLM first ranks their replies and keeps the best ``keep``; one call a question, none if
     there are no more than that.
 
-    A ranking that cannot be read keeps everybody and is counted in the trace.
+    A ranking that cannot be read keeps everybody and is counted in the trace; so does one that is not asked for, since
+    the replies do not fit the meta-LLM's context. Rankings are written in text, whatever the pool's way of judging.
     """
 
     def __init__(self, keep: int = 2) -> None:
@@ -43,17 +44,17 @@ class RankedLayers(nn.Module):
                 receivers.append(Receiver(state.pool.meta, question, [(v, 1.0) for v in nodes]))
                 members.append(nodes)
         replies = speak(state, receivers, "select", "order", extra=[{"k": self.keep}] * len(receivers),
-                        template="rank")
+                        template="rank", whole=True)
         state.kept = state.kept.clone()
         for receiver, nodes, reply in zip(receivers, members, replies):
             shown = [v for v, _ in receiver.heard]
-            read = None if reply.failed or receiver.cut else read_indices(reply.text, len(shown), self.keep)
+            read = None if reply.failed else read_indices(reply.text, len(shown), self.keep)
             best = None if read is None or len(set(read)) < self.keep else [shown[i] for i in read]
             if best is not None:
                 state.kept[torch.tensor(state.nodes_of(receiver.question))] = False
                 state.kept[torch.tensor(best)] = True
             state.log(receiver.question, "rank", round=state.round, text=reply.text, unparsed=int(best is None),
-                      nodes=[state.local(v) for v in best or nodes])
+                      nodes=[state.local(v) for v in best or nodes], cut=[state.local(v) for v in receiver.cut])
 
     def extra_repr(self) -> str:
         return f"keep={self.keep}"

@@ -128,7 +128,8 @@ def test_an_unsure_agent_is_replaced_by_the_general_model():
 @pytest.mark.parametrize("text, level", [
     ('{"confidence_level": "0.8"}', 0.8), ('{"confidence_level": 0.8}', 0.8), ('{"confidence_level": "80%"}', 0.8),
     ('{"answer": "x"}', None), ("no json", None), ("}{", None), (None, None), ('{"confidence_level": "sure"}', None),
-    ("[1]", None), ('{"confidence_level": null}', None),
+    ("[1]", None), ('{"confidence_level": null}', None), (r'{"reasoning": "\(x\)", "confidence_level": 0.9}', 0.9),
+    (r'{"reasoning": "\(x\)", "confidence_level": "90 %", "answer": "\x"}', 0.9), (r'{"reasoning": "\(x\)"}', None),
 ])
 def test_confidence_is_read_or_unknown(text, level):
     assert confidence(text) == level
@@ -185,3 +186,36 @@ def test_unfinished_replies_abstain():
     say = lambda chat: Reply("cut off x", "length")  # noqa: E731
     [result] = build_method("vote", echo_pool(say))(questions(1))
     assert result.answer is None and not result.correct
+
+
+def test_the_released_max_readout_reads_the_agent_that_was_refined_out():
+    tie = lambda chat: "0.5, 0.5" if "Write 2 numbers" in chat.text else say_by_purpose(chat)  # noqa: E731
+    pool = echo_pool(tie)
+    [result] = build_method("goa", pool, mode="released")(questions(1))
+    up = stages(result, "pass")[-1]
+    [[top, _]] = stages(result, "readout")[0]["edges"]
+    assert [reply["node"] for reply in up["replies"]] == [top]
+
+
+@pytest.mark.parametrize("names", [None, ["first", "second"], ["second", "first"]])
+def test_the_general_model_that_replaces_the_unsure_is_the_meta_llm_in_every_listing(names):
+    from goa_torch.agents.base import Agent
+    from goa_torch.agents.pool import Pool
+    from goa_torch.types import Card
+
+    pool = echo_pool(say_by_purpose)
+    generals = {name: Agent(name, pool.meta.model, Card("general")) for name in ("first", "second")}
+    law = Agent("law", pool.meta.model, Card("law"))
+    listed = [generals[name] for name in names or generals]
+    for meta, expected in ((generals["second"], "second"), (law, "first")):
+        method = build_method("goa", Pool([*listed, law], pool.prompts, meta, pool.sampling), mode="released")
+        [result] = method(questions(1))
+        assert result.trace["agents"].count(expected) >= 2
+
+
+def test_weights_of_one_are_plain_concatenation_in_the_synthesis_too():
+    for mode in ("paper", "released"):
+        spy = Spy()
+        with spy.watching():
+            build_method("goa", echo_pool(spy.reply), weights="ones", readout="mean", mode=mode)(questions(2))
+        assert not any("relevance:" in m.text for r, _ in spy.asked for m in r.messages)

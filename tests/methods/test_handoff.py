@@ -96,3 +96,13 @@ def test_finished_questions_leave_the_batch():
 def test_wrong_settings_are_one_line():
     with pytest.raises(UserError, match="turns"):
         build_method("handoff", echo_pool(), turns=0)
+
+
+def test_an_orchestrator_that_cannot_read_the_latest_reply_is_not_asked_and_the_reply_stands():
+    pool = echo_pool(directed("5", "1", answer=lambda n: "word " * 60), context_length=64 + 130)
+    pool.meta.model.context_length = 64 + 100  # cards, question and a reply of 60 words are more
+    [result] = build_method("handoff", pool)(questions(1))
+    first, second = [stage for stage in result.trace["stages"] if stage["stage"] == "handoff"]
+    assert first["node"] == 5 and not first["cut"]
+    assert second["node"] is None and second["unparsed"] == 1 and second["cut"] == [5]
+    assert [call.purpose for call in result.calls] == ["select", "answer"] and result.answer == "word"

@@ -117,3 +117,15 @@ def test_wrong_settings_are_one_line(name, settings, words):
     with pytest.raises(UserError) as error:
         build_method(name, echo_pool(), **settings)
     assert words in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_critic_that_cannot_read_the_artefact_is_not_asked():
+    pool = echo_pool(lambda chat: "word " * 60, context_length=64 + 300)
+    [result] = build_method("macnet", pool, n=2)(questions(1))
+    critics = [stage for stage in result.trace["stages"] if stage["stage"] == "critic"]
+    assert len(critics) == 1 and not critics[0]["cut"] and "Instruction" in pool.meta.model.chats[-1].text
+    pool = echo_pool(lambda chat: "word " * 60, context_length=64 + 50)
+    [result] = build_method("macnet", pool, n=2)(questions(1))
+    critics = [stage for stage in result.trace["stages"] if stage["stage"] == "critic"]
+    assert len(critics) == 1 and critics[0]["cut"] and critics[0]["text"] is None
+    assert not [chat for chat in pool.meta.model.chats if "Write a short instruction" in chat.text]

@@ -125,3 +125,28 @@ def test_a_wrong_topology_says_what_is_wrong(topology, words):
 
 def test_repr_names_the_settings():
     assert repr(AgentConv("numbers", "none")) == "AgentConv(weighting='numbers', own='none')"
+
+
+def test_a_receiver_never_loses_its_own_message_to_the_context():
+    state, model = make_state(outputs=lambda chat: "word " * 40, context_length=64 + 130)
+    AgentConv()(state, edges(*[(s, r, 1) for s in range(3) for r in range(3)]))
+    for node, chat in enumerate(model.chats[3:]):
+        assert node in chat.senders and len(chat.senders) == 2
+
+
+def test_an_agent_that_hears_only_itself_sees_its_reply_in_every_setting():
+    for own in ("latest", "initial", "none"):
+        state, model = make_state()
+        AgentConv(own=own)(state, edges((1, 1, 1)))
+        assert model.chats[-1].senders == [1]
+
+
+def test_as_few_messages_as_possible_are_cut_with_few_renderings():
+    state, model = make_state(n=6, outputs=lambda chat: "word " * 20, context_length=64 + 100)
+    rendered = []
+    render, state.pool.prompts.render = state.pool.prompts.render, lambda *args: rendered.append(1) or render(*args)
+    AgentConv()(state, edges(*[(s, 0, 6 - s) for s in range(1, 6)]))
+    heard = len(model.chats[-1].senders)
+    counted = model.count_tokens(model.chats[-1])
+    assert 1 < heard < 6 and counted <= 100 < counted + 24 and len(rendered) <= 5
+    assert len(state.traces[0]["stages"][-1]["cut"]) == 6 - heard

@@ -12,6 +12,7 @@ from goa_torch.agents.echo import EchoModel
 from goa_torch.agents.pool import Pool
 from goa_torch.errors import UserError
 from goa_torch.methods import build_method
+from goa_torch.nn.selection import option_labels
 from goa_torch.types import Message, Reply
 from tests.worlds import echo_pool, questions
 
@@ -89,3 +90,18 @@ def test_an_option_that_does_not_fit_is_a_failed_call_and_the_judge_is_left_out(
     [result] = build_method("goa", pool)(questions(1))
     select, _, score = result.trace["stages"][:3]
     assert select["fallback"] and score["unparsed"] == 3 and score["kept"] == [False] * 3
+
+
+@pytest.mark.parametrize("n, first", [(2, 1), (9, 1), (10, 1), (10, 0), (11, 0), (120, 1)])
+def test_no_option_is_the_beginning_of_another(n, first):
+    labels = option_labels(n, first)
+    assert [int(label) for label in labels] == list(range(first, first + n))
+    assert not [(a, b) for a in labels for b in labels if a != b and b.startswith(a)]
+
+
+def test_weighings_are_not_repeated_since_they_would_be_the_same():
+    pool, model = likely_pool()
+    model.log_likelihood = lambda chats, continuations: [float("nan")] * len(chats)
+    [result] = build_method("goa", pool, tries=3)(questions(1))
+    assert Counter(c.purpose for c in result.calls)["score"] == 3
+    assert Counter(c.purpose for c in result.calls)["select"] == 1

@@ -95,3 +95,48 @@ def test_an_empty_graph_reads_out_a_failure():
     state = State.collate(asked, pool, Recorder(asked, 0, pool.sampling), [[]])
     for readout in (MaxReadout(), MeanReadout(), VoteReadout(), LastReadout()):
         assert readout(state)[0].failed
+
+
+def test_a_vote_after_everybody_failed_is_a_failure_and_after_everybody_was_cut_off_is_unfinished():
+    failed, cut_off = Reply.failure("gone"), Reply("I say", "length")
+    [reply] = VoteReadout()(make_state([failed, failed]))
+    assert reply.failed and "vote" in reply.error
+    assert VoteReadout()(make_state([cut_off, cut_off]))[0].finish_reason == "length"
+    assert VoteReadout()(make_state([cut_off, failed, None]))[0].finish_reason == "stop"
+
+
+def test_a_synthesis_names_relevance_by_share_or_as_it_is():
+    said = {}
+    for label_by in ("share", "relevance"):
+        state = make_state(["a", "b", "c"])
+        state.relevance, state.kept = torch.tensor([0.45, 0.2, 0.35]), torch.tensor([True, False, True])
+        MeanReadout(label_by=label_by)(state)
+        said[label_by] = state.pool.meta.model.chats[-1].text
+    assert said["share"].count("relevance: moderate") == 2
+    assert said["relevance"].count("relevance: moderate") == said["relevance"].count("relevance: low") == 1
+
+
+def test_weights_of_one_are_not_mentioned_in_a_synthesis():
+    state = make_state(["a", "b", "c"])
+    state.relevance = torch.tensor([0.5, 0.1, 0.4])
+    MeanReadout(ones=True)(state)
+    assert "relevance" not in state.pool.meta.model.chats[-1].text
+
+
+def test_syntheses_of_survivors_and_of_those_whom_nobody_survived_are_one_batch():
+    state = make_state(["a", "b"], n_questions=2)
+    state.kept = torch.tensor([False, False, True, True])
+    batches = len(state.pool.meta.model.batches)
+    replies = MeanReadout()(state)
+    assert state.pool.meta.model.batches[batches:] == [2] and len(replies) == 2
+    assert [trace["stages"][-1]["initial"] for trace in state.traces] == [True, False]
+
+
+def test_the_call_of_a_synthesis_does_not_follow_the_rounds_of_the_batch():
+    streams = set()
+    for round in (1, 5):
+        state = make_state(["a", "b"])
+        state.round = round
+        MeanReadout()(state)
+        streams.add((state.pool.meta.model.chats[-1].stream, state.recorder.calls[0][-1].round))
+    assert len(streams) == 1

@@ -89,3 +89,45 @@ def test_no_score_at_all_is_relevance_zero_with_finite_gradients(mode):
     zero = torch.zeros(2, requires_grad=True)
     relevance_from_scores(torch.tensor([0, 1]), torch.tensor([1, 0]), zero, torch.tensor([0, 0]), mode).sum().backward()
     assert torch.isfinite(zero.grad).all()
+
+
+def given(numbers, n=3):
+    """Judges of three agents, who write ``numbers[name]``."""
+    def say(chat):
+        if "numbers between" not in chat.text:
+            return say_by_purpose(chat)
+        return next(said for name, said in numbers.items() if f"You are {name}." in chat.text)
+
+    return scored(say, n=n)
+
+
+def test_arithmetic_decides_no_tie():
+    state = given({"code": "0.3, 0.7", "general": "0.2, 0.8", "math": "0.7, 0.3"})  # code, general, math
+    assert state.relevance[:3].tolist() == [0.9, 0.6, 1.5]
+    state = given({"code": "0.4, 0.6", "general": "0.3, 0.7", "math": "0.4, 0.6"})
+    assert state.relevance[0].item() == 0.7 and state.relevance[1].item() == 1.0  # .4 + .6, not 1.0000001
+
+
+def test_a_judge_that_cannot_read_all_replies_is_not_asked_and_counted():
+    pool = echo_pool(lambda chat: "I say x " * 40, n=3, context_length=64 + 150)
+    asked = questions(1)
+    state = Everyone()(asked, pool, Recorder(asked, 0, pool.sampling))
+    first_answers(state)
+    Scoring(tries=3)(state)
+    score = state.traces[0]["stages"][-1]
+    assert len(pool.meta.model.chats) == 3 and score["unparsed"] == 3
+    assert {judge for _, judge in score["cut"]} == {0, 1, 2}
+
+
+def test_tau_of_zero_drops_nobody():
+    state = scored(lambda chat: "1, 0" if "numbers between" in chat.text else say_by_purpose(chat), tau=0.0)
+    assert 0 in state.relevance.tolist() and state.kept.all()
+
+
+@pytest.mark.parametrize("mode", ["paper", "released"])
+def test_a_lone_reply_gets_one_whatever_its_judge_writes(mode):
+    for number in ("0", "0.3", "1"):
+        state = scored(lambda chat, n=number: n if "Write one number" in chat.text else "I say x", n=2, mode=mode)
+        assert state.relevance.tolist() == ([1.0] * 4 if mode == "paper" else [0.5] * 4) and state.kept.all()
+    state = scored(lambda chat: None if "Write one number" in chat.text else "I say x", n=2, mode=mode)
+    assert state.traces[0]["stages"][-1]["unparsed"] == 2
