@@ -20,19 +20,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from drawn_judge import DrawnJudge
 from tokenizers import Tokenizer, decoders, pre_tokenizers
 from tokenizers import models as token_models
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from goa_torch import randomness
-from goa_torch.agents.base import Agent, LanguageModel
+from goa_torch.agents.base import Agent
 from goa_torch.agents.hf import HFModel
 from goa_torch.agents.pool import Pool
 from goa_torch.agents.prompts import PromptSet
 from goa_torch.methods import build_method
 from goa_torch.paths import models_folder
 from goa_torch.tasks import load_questions
-from goa_torch.types import Card, Chat, Reply, Result, Sampling, Usage
+from goa_torch.types import Card, Result, Sampling, Usage
 
 DOMAINS = ("general", "code", "math", "biomedical", "finance", "law")
 #: hidden size, feed-forward size, layers, heads, key-value heads, vocabulary (beyond bytes: unused rows)
@@ -69,52 +69,6 @@ def random_model(folder: Path, size: str, seed: int, device: str) -> Path:
             torch.set_default_dtype(before)
     model.save_pretrained(folder)
     return folder
-
-
-class DrawnJudge(LanguageModel):
-    """A model whose numbers are drawn instead of generated, after the same prefill and decoding, so that every stage of
-    a method runs although the weights are random."""
-
-    def __init__(self, model: HFModel) -> None:
-        self.model = model
-        self.name, self.capabilities = model.name, model.capabilities
-
-    @property
-    def fingerprint(self) -> str:  # type: ignore[override]
-        return f"{self.model.fingerprint}|drawn"
-
-    @property
-    def lane(self) -> str:  # type: ignore[override]
-        return self.model.lane
-
-    @property
-    def context_length(self) -> int | None:  # type: ignore[override]
-        return self.model.context_length
-
-    def check(self) -> None:
-        self.model.check()
-
-    def count_tokens(self, chat: Chat) -> int | None:
-        return self.model.count_tokens(chat)
-
-    def generate(self, chats: Sequence[Chat], sampling: Sampling | Sequence[Sampling]) -> list[Reply]:
-        replies = self.model.generate(chats, sampling)
-        return [Reply(said, "stop", usage=reply.usage) if (said := self._drawn(chat)) else reply
-                for chat, reply in zip(chats, replies)]
-
-    @staticmethod
-    def _drawn(chat: Chat) -> str | None:
-        text = chat.text
-        for before, kind in (("Reply with exactly ", "indices"), ("Write ", "numbers")):
-            word = text.rpartition(before)[2].split(" ")[0]
-            if before in text and word.isdigit() and (kind in text.rpartition(before)[2] or kind == "indices"):
-                n = int(word)
-                draws = randomness.uniforms([chat.stream], range(6))
-                if kind == "indices":
-                    return ", ".join(str(i) for i in sorted(range(6), key=lambda i: draws[i])[:n])
-                raw = [0.2 + float(u) for u in draws[:n]]
-                return ", ".join(f"{value / sum(raw):.3f}" for value in raw)
-        return None
 
 
 def build_pool(arguments: argparse.Namespace, folder: Path) -> Pool:

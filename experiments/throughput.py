@@ -4,7 +4,9 @@
 
 (a) batched in process, on many questions; (b) in process, one call at a time; (c) against `transformers serve` on
 loopback, one call at a time; (b) and (c) on a few of the same questions. The same pool, prompts, method and sampling
-everywhere. Prints seconds a question, generated tokens a second, and ratios; `--out FILE` keeps them as JSON.
+everywhere. Judges and the selecting meta-LLM decode their numbers and are paid for them, but the numbers are drawn, so
+that each way runs all 11 calls of a question although the model is too small to judge. Prints seconds a question,
+generated tokens a second, and ratios; `--out FILE` keeps them as JSON.
 Needs `pip install -e ".[test]"` for (c).
 """
 
@@ -23,6 +25,8 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+from drawn_judge import DrawnJudge
 
 from goa_torch.agents.base import Agent, LanguageModel
 from goa_torch.agents.hf import HFModel
@@ -138,17 +142,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     model = pool.meta.model
     if not isinstance(model, HFModel) or len(pool.models) != 1:
         parser.error(f"pool {arguments.pool!r} must have one model in process that all agents share")
-    settings = {"k": arguments.k}
+    settings = {"k": arguments.k, "judging": "text"}
     model.check()
     print(f"{model!r}, goa {settings}, at most {arguments.max_new_tokens} new tokens")
     figures: dict[str, dict] = {}
     if "a" not in arguments.skip:
         print("(a) batched in process")
-        figures["a"] = measure(pool, questions, settings, at_once=True)
+        figures["a"] = measure(with_model(pool, DrawnJudge(model)), questions, settings, at_once=True)
     if "b" not in arguments.skip:
         print("(b) in process, one call at a time")
         alone = HFModel(model.recipe.source, dtype=model.recipe.dtype, device=model.recipe.device, prefix_tokens=0)
-        figures["b"] = measure(with_model(pool, OneByOne(alone)), questions[: arguments.few], settings, at_once=False)
+        slow = with_model(pool, OneByOne(DrawnJudge(alone)))
+        figures["b"] = measure(slow, questions[: arguments.few], settings, at_once=False)
     if "c" not in arguments.skip:
         print("(c) `transformers serve`, one call at a time")
         from goa_torch.agents.openai import OpenAIModel
@@ -156,7 +161,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         with served(model) as (url, name):
             server = OpenAIModel(name, url, concurrency=1, name="served")
             server.check()
-            figures["c"] = measure(with_model(pool, server), questions[: arguments.few], settings, at_once=False)
+            slow = with_model(pool, DrawnJudge(server))
+            figures["c"] = measure(slow, questions[: arguments.few], settings, at_once=False)
             server.close()
     report(figures)
     if arguments.out:

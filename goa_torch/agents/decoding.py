@@ -110,12 +110,14 @@ class Decoder:
     @torch.no_grad()
     def run(self, rows: Sequence[Row]) -> None:
         """Generates: fills ``new``, ``log_prob``, ``finish``, ``error`` and ``cached`` of each row."""
+        self._expect(rows)
         for similar in _by_length(rows):
             self._run(similar)
 
     @torch.no_grad()
     def score(self, rows: Sequence[Row]) -> None:
         """Fills ``log_prob`` of each row with the log-probability of its last ``tail`` tokens, given those before."""
+        self._expect(rows)
         for similar in _by_length(rows):
             logits_a_row = (1 + max(row.tail for row in similar)) * self.model.get_output_embeddings().weight.shape[0]
             waiting, limit = list(similar), max(1, SCORED_LOGITS // logits_a_row)
@@ -139,6 +141,12 @@ class Decoder:
                     if not limit:
                         wave[0].fail("out of memory")
                         waiting, limit = [row for row in waiting if row.finish is None], 1
+
+    def _expect(self, rows: Sequence[Row]) -> None:
+        if self.prefixes.budget:
+            for row in rows:
+                row.keys = self.prefixes.block_keys(row.ids)
+            self.prefixes.expect(row.keys for row in rows)
 
     # ------------------------------------------------------------------ the loop
 
@@ -196,8 +204,6 @@ class Decoder:
         for row in waiting:
             if len(wave) == most or largest * (len(wave) + 1) > self.prefill_tokens:
                 break
-            if not row.keys and self.prefixes.budget:
-                row.keys = self.prefixes.block_keys(row.ids)
             known = self.prefixes.match(row.known, row.keys)[1]
             shared = BLOCK * sum(1 for key in row.keys if key in coming)
             if shared >= known + SHARED_TOKENS:
@@ -234,7 +240,7 @@ class Decoder:
         logits = self._forward(cache, ids, keep)
         for i, row in enumerate(wave):
             if row.keys and not row.new:
-                self.prefixes.put(row.ids, row.keys, partial(cache.snapshot, start + i, len(row.ids)))
+                self.prefixes.put(row.ids, row.keys, partial(cache.snapshot, start + i))
         return logits
 
     def _step(self, cache: RowCache, active: list[Row]) -> None:

@@ -9,7 +9,7 @@ while others are half-way through, and a finished row leaves by one copy: the la
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -197,9 +197,15 @@ class _Entry:
 class PrefixStore:
     """Keys and values of prompts by their tokens, least recently used out first.
 
+    Only what two prompts have in common is worth keeping: of a prompt, the store keeps the beginning that at least two
+    of the prompts it was told of share (:meth:`expect`).
+
     Args:
         budget: most tokens kept.
     """
+
+    #: Most beginnings remembered; after that counting starts anew.
+    REMEMBERED = 1 << 20
 
     def __init__(self, budget: int) -> None:
         self.budget = budget
@@ -207,6 +213,15 @@ class PrefixStore:
         self._entries: OrderedDict[int, _Entry] = OrderedDict()
         self._holders: dict[int, int] = {}
         self._next = 0
+        self._seen: dict[int, int] = {}
+
+    def expect(self, prompts: Iterable[Sequence[int]]) -> None:
+        """Counts the beginnings of prompts to come, given as their :meth:`block_keys`."""
+        if len(self._seen) > self.REMEMBERED:
+            self._seen.clear()
+        for keys in prompts:
+            for key in keys:
+                self._seen[key] = self._seen.get(key, 0) + 1
 
     @staticmethod
     def block_keys(ids: Sequence[int]) -> list[int]:
@@ -230,9 +245,12 @@ class PrefixStore:
         same = next((i for i, (a, b) in enumerate(zip(entry.ids, ids)) if a != b), min(len(entry.ids), len(ids)))
         return entry.tensors, min(same, len(ids) - 1)
 
-    def put(self, ids: Sequence[int], keys: Sequence[int], tensors: Callable[[], list[Tensor]]) -> None:
-        """Keeps a prompt, unless one kept contains it; lets go of those it contains and of the least recently used
-        beyond the budget."""
+    def put(self, ids: Sequence[int], keys: Sequence[int], tensors: Callable[[int], list[Tensor]]) -> None:
+        """Keeps what a prompt shares with others, unless one kept contains it; lets go of those it contains and of the
+        least recently used beyond the budget. ``tensors`` gives keys and values of that many first tokens."""
+        common = next((i for i, key in enumerate(keys) if self._seen.get(key, 0) < 2), len(keys))
+        if common < len(keys):
+            keys, ids = keys[:common], ids[: common * BLOCK]
         if len(ids) > self.budget or not keys:
             return
         contained = self._holders.get(keys[-1])
@@ -242,7 +260,7 @@ class PrefixStore:
             if len(self._entries[holder].ids) <= len(ids) and self._entries[holder].keys[-1] in keys:
                 self._remove(holder)
         number, self._next = self._next, self._next + 1
-        self._entries[number] = _Entry(list(ids), tensors(), list(keys))
+        self._entries[number] = _Entry(list(ids), tensors(len(ids)), list(keys))
         self._holders.update(dict.fromkeys(keys, number))
         self.tokens += len(ids)
         while self.tokens > self.budget:

@@ -63,7 +63,8 @@ def test_a_placed_prefix_is_what_a_snapshot_took():
 
 
 def put(store: PrefixStore, ids: list[int]) -> None:
-    store.put(ids, store.block_keys(ids), lambda: [torch.tensor(ids)])
+    store.expect([store.block_keys(ids)] * 2)  # as if two prompts began like this
+    store.put(ids, store.block_keys(ids), lambda length: [torch.tensor(ids[:length])])
 
 
 def known(store: PrefixStore, ids: list[int]) -> int:
@@ -107,5 +108,20 @@ def test_the_least_recently_used_prompt_goes_first_and_a_longer_one_replaces_wha
 def test_a_prompt_beyond_the_budget_is_not_kept():
     store = PrefixStore(50)
     copies = []
-    store.put(list(range(64)), store.block_keys(list(range(64))), lambda: copies.append(1) or [])
+    keys = store.block_keys(list(range(64)))
+    store.expect([keys, keys])
+    store.put(list(range(64)), keys, lambda length: copies.append(1) or [])
     assert store.tokens == 0 and not copies
+
+
+def test_only_what_prompts_share_is_kept():
+    store = PrefixStore(1000)
+    a, b = [*range(40), *range(100, 140)], [*range(40), *range(200, 240)]
+    store.expect([store.block_keys(a), store.block_keys(b)])
+    for ids in (a, b):
+        store.put(ids, store.block_keys(ids), lambda length: [])
+    assert store.tokens == 32 and known(store, b) == 32  # whole blocks of 16
+    alone = list(range(300, 400))
+    store.expect([store.block_keys(alone)])
+    store.put(alone, store.block_keys(alone), lambda length: [])
+    assert store.tokens == 32

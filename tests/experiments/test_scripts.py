@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,13 @@ EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 
 
 def script(name):
+    sys.path.insert(0, str(EXPERIMENTS))  # as when it is run as a script
     spec = importlib.util.spec_from_file_location(f"experiments_{name}", EXPERIMENTS / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(EXPERIMENTS))
     return module
 
 
