@@ -5,9 +5,13 @@ Nothing here imports torch when loaded; tensors appear in annotations only.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from .errors import UserError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -71,7 +75,8 @@ class Chat:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How a reply is decoded. ``temperature`` 0 is greedy (ties go to the smallest token id)."""
+    """How a reply is decoded. ``temperature`` 0 is greedy (ties go to the smallest token id); ``stop`` is one string
+    that ends a reply, or several."""
 
     temperature: float = 0.7
     top_p: float = 1.0
@@ -79,13 +84,19 @@ class Sampling:
     stop: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "stop", tuple(self.stop))
-        if not self.temperature >= 0:
-            raise ValueError(f"sampling: temperature must be >= 0, not {self.temperature}")
-        if not 0 < self.top_p <= 1:
-            raise ValueError(f"sampling: top_p must lie in (0, 1], not {self.top_p}")
-        if self.max_new_tokens < 1:
-            raise ValueError(f"sampling: max_new_tokens must be at least 1, not {self.max_new_tokens}")
+        object.__setattr__(self, "stop", (self.stop,) if isinstance(self.stop, str) else tuple(self.stop))
+        if not _is_number(self.temperature) or not 0 <= self.temperature < math.inf:
+            raise UserError(f"sampling: temperature must be >= 0 and finite, not {self.temperature!r}")
+        if not _is_number(self.top_p) or not 0 < self.top_p <= 1:
+            raise UserError(f"sampling: top_p must lie in (0, 1], not {self.top_p!r}")
+        if not _is_number(self.max_new_tokens, Integral) or self.max_new_tokens < 1:
+            raise UserError(f"sampling: max_new_tokens must be at least 1 and whole, not {self.max_new_tokens!r}")
+        if not all(isinstance(text, str) and text for text in self.stop):
+            raise UserError(f"sampling: stop must be strings that are not empty, not {self.stop!r}")
+
+
+def _is_number(value: object, kind: type = Real) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,15 +79,21 @@ class Spy:
     def see(self, recorder: Recorder, request: Request) -> None:
         tag = self.tag(request, recorder.questions[request.question].id)
         text = "".join(message.text for message in request.messages)
-        if request.purpose == "select":
+        if "one whole number" in text:  # questions of different difficulty
+            said = str(1 + int(recorder.questions[request.question].id.strip("q")) % 3)
+        elif request.purpose == "select":
             said = ", ".join(map(str, range(int(text.split("Reply with exactly ")[1].split()[0]))))
         elif request.purpose == "score":  # uneven on purpose, and different for every judge
             names = sorted(part.sender for m in request.messages for part in m.spans if part.sender is not None)
             draw = random.Random(tag)
             raw = [draw.uniform(1, 5) for _ in names]
             said = ", ".join(f"{value / sum(raw):.4f}" for value in raw)
-        else:
-            said = f"{tag} yes"
+        else:  # everybody disagrees, so that debates that stop at agreement have something to say
+            said = f"{tag} {request.agent.name}{request.instance}"
+            if "Scores:" in text:  # asked to rate what it hears, too
+                senders = [part.sender for m in request.messages for part in m.spans if part.sender is not None]
+                draw = random.Random(tag)
+                said = f"Scores: {', '.join(str(draw.randint(1, 5)) for _ in senders)}\n{said}"
         self.tags[recorder.stream(request)] = said
         self.asked.append((request, said))
 

@@ -2,7 +2,7 @@
 
 :class:`Recorder` belongs to one run of a method over a batch of questions and knows what was asked, for what, and
 what it cost. :class:`Exchange` belongs to the process: it merges what several runs ask at the same time into one batch
-a model, and never asks a model the same thing twice.
+a model, in which nothing is asked twice; with a cache, nothing that was answered before is asked again either.
 """
 
 from __future__ import annotations
@@ -113,7 +113,13 @@ class Exchange:
         return ticket.served
 
     def together(self, jobs: Sequence[Callable[[], Any]]) -> list[Any]:
-        """Runs ``jobs`` side by side, their calls merged. The first job that raises ends all of them."""
+        """Runs ``jobs`` side by side, their calls merged. The first job that raises ends all of them.
+
+        A job cannot run jobs of the same exchange: it would wait for itself.
+        """
+        if getattr(self._job, "number", None) is not None:
+            raise RuntimeError("Exchange.together() was called by one of its own jobs; "
+                               "give the inner jobs an exchange of their own, or list all jobs in one call")
         results: list[Any] = [None] * len(jobs)
         errors: list[BaseException | None] = [None] * len(jobs)
         live = set(range(len(jobs)))

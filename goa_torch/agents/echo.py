@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import re
 import threading
@@ -13,6 +14,9 @@ from ..types import Chat, Reply, Sampling, Usage
 from .base import EMBED, GENERATE, LOG_LIKELIHOOD, LanguageModel, sampling_per_chat
 
 Outputs = Callable[[Chat], "str | Reply | None"] | Iterable["str | Reply | None"] | None
+
+
+_NUMBERS = itertools.count(1)
 
 
 def _words(text: str) -> list[str]:
@@ -26,7 +30,8 @@ class EchoModel(LanguageModel):
         outputs: a function of the chat (safe in any batch order), or a list or generator whose items are handed out
             in the order of the calls. An item is text, a whole :class:`Reply`, or ``None`` for a failed call. Without
             it the model repeats the last line of the prompt.
-        name: also its fingerprint, so give different names to echoes that say different things.
+        name: also its fingerprint, so give different names to echoes that say different things; nameless ones are never
+            taken for each other.
         context_length: prompts and replies longer than this many words fail, as they would on a model.
 
     Tokens are words and punctuation marks; a reply longer than ``max_new_tokens`` is cut off with finish reason
@@ -41,9 +46,9 @@ class EchoModel(LanguageModel):
 
     capabilities = frozenset({GENERATE, LOG_LIKELIHOOD, EMBED})
 
-    def __init__(self, outputs: Outputs = None, name: str = "echo", context_length: int | None = None) -> None:
-        self.name = name
-        self.fingerprint = f"echo:{name}"
+    def __init__(self, outputs: Outputs = None, name: str | None = None, context_length: int | None = None) -> None:
+        self.name = name or "echo"
+        self.fingerprint = f"echo:{name}" if name else f"echo:#{next(_NUMBERS)}"
         self.lane = "echo"
         self.context_length = context_length
         self.chats: list[Chat] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 from ..errors import UserError, unknown
 from ..types import Purpose, Sampling
@@ -51,10 +51,21 @@ class Pool:
         if isinstance(meta, str) and meta not in names:
             raise unknown("agent", meta, names, f"pool {name!r}, meta")
         self.meta = self.agents[0] if meta is None else self[meta] if isinstance(meta, str) else meta
+        if self.meta.name in names and self[self.meta.name] is not self.meta:
+            raise UserError(f"pool {name!r}: the meta-LLM has the name of another agent, {self.meta.name!r}; "
+                            "names must be unique, since they name random streams")
         self.prompts = prompts
         sampling = Sampling() if sampling is None else sampling
         same = sampling if isinstance(sampling, Sampling) else None
-        self.sampling = {purpose: same or sampling[purpose] for purpose in PURPOSES}  # type: ignore[index]
+        given = {} if same else dict(sampling)  # type: ignore[call-overload]
+        for purpose in given:
+            if purpose not in PURPOSES:
+                raise unknown("purpose", purpose, PURPOSES, f"pool {name!r}, sampling")
+        missing = [purpose for purpose in PURPOSES if not same and purpose not in given]
+        if missing:
+            raise UserError(f"pool {name!r}: sampling says nothing about {', '.join(missing)}; "
+                            "give one Sampling, or one for each purpose")
+        self.sampling = {purpose: same or given[purpose] for purpose in PURPOSES}
         self.name = name
         self.variables = dict(variables or {})
         if judging not in JUDGING:
@@ -82,6 +93,10 @@ class Pool:
 
     def with_sampling(self, **changes: object) -> Pool:
         """The same pool, decoding changed for every purpose (``temperature=0``, say)."""
+        known = [f.name for f in fields(Sampling)]
+        for change in changes:
+            if change not in known:
+                raise unknown("setting", change, known, "sampling")
         changed = {purpose: replace(how, **changes) for purpose, how in self.sampling.items()}  # type: ignore[arg-type]
         return Pool(self.agents, self.prompts, self.meta, changed, self.name, self.variables, self.judging)
 

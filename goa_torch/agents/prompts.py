@@ -43,6 +43,14 @@ class PromptSet:
         """Whether there is a template of that name."""
         return (self.folder / f"{template}.jinja").is_file()
 
+    def check(self, template: str, pool: Mapping[str, Any] | None = None) -> None:
+        """Raises :class:`UserError` unless the template is there and renders. Tried are all variables any prompt has.
+
+        Args:
+            pool: the pool's own variables.
+        """
+        self.render(template, {**_SAMPLE, "pool": dict(pool or {})})
+
     def sibling(self, name: str) -> PromptSet:
         """The set ``name`` that lies beside this one."""
         if not (self.folder.parent / name).is_dir():
@@ -51,16 +59,22 @@ class PromptSet:
 
     def render(self, purpose: Purpose | str, variables: Mapping[str, Any]) -> tuple[Message, ...]:
         """The messages of a prompt. Values that are :class:`Span` (at any depth of lists and dicts) become spans."""
+        import jinja2
+
         spans: list[Span] = []
         marked = _mark(variables, spans)
         messages = []
         for role, name in (("system", "system"), ("user", purpose)):
-            template = _template(self.folder, name)
+            template = _template(self.folder, name, _modified(self.folder / f"{name}.jinja"))
             if template is None:
                 if role == "user":
                     raise UserError(f"prompts: {self.folder} has no {name}.jinja")
                 continue
-            parts = _split(template.render(marked).strip(), spans)
+            try:
+                text = template.render(marked)
+            except jinja2.TemplateError as error:  # a name that is not there, say
+                raise UserError(f"prompts: {self.folder / name}.jinja: {error.message}") from error
+            parts = _split(text.strip(), spans)
             if parts:
                 messages.append(Message(role, parts))  # type: ignore[arg-type]
         return tuple(messages)
@@ -86,13 +100,21 @@ def _split(text: str, spans: list[Span]) -> tuple[Span, ...]:
     return tuple(part for part in parts if part.text)
 
 
+def _modified(path: Path) -> int | None:
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return None
+
+
 @lru_cache(maxsize=256)
-def _template(folder: Path, name: str) -> Any:
+def _template(folder: Path, name: str, modified: int | None) -> Any:
+    """The template as it was when it was ``modified``; ``None`` if there was none."""
     import jinja2
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     path = folder / f"{name}.jinja"
-    if not path.is_file():
+    if modified is None:
         return None
     environment = ImmutableSandboxedEnvironment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
                                                 loader=jinja2.FileSystemLoader(folder))
@@ -100,3 +122,21 @@ def _template(folder: Path, name: str) -> Any:
         return environment.get_template(f"{name}.jinja")
     except jinja2.TemplateSyntaxError as error:
         raise UserError(f"prompts: {path}, line {error.lineno}: {error.message}") from error
+
+
+def _message(number: int) -> dict[str, Any]:
+    return {"text": Span("a reply", sender=number), "number": number, "weight": 1.0, "relevance": "high",
+            "domain": "math", "agent": "math"}
+
+
+#: Everything that some prompt shows, for trying templates out before the first call.
+_SAMPLE: dict[str, Any] = {
+    "agent": {"name": "math", "card": "domain: math", "system": "You are math.", "domain": "math"},
+    "question": {"text": Span("a question"), "instruction": "End with the answer.", "category": "algebra",
+                 "choices": [Span("a choice")], "task": "a task"},
+    "own": Span("a reply", sender=0), "messages": [_message(1), _message(2)], "cards": ["domain: math", "domain: law"],
+    "k": 1, "n": 2, "largest": 2, "feedback": Span("feedback"), "summaries": [Span("a summary"), Span("a summary")],
+    "instructions": [Span("an instruction"), None],
+    "groups": [{"answer": Span("an answer"), "count": 1, "texts": [Span("a reply", sender=1)]},
+               {"answer": None, "count": 1, "texts": [Span("a reply", sender=2)]}],
+}

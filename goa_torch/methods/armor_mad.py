@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..errors import UserError
 from ..nn.trust import TrustReadout
 from ..topology.fixed import Complete
 from ..topology.stopping import Agreement, AnyOf
+from .base import check_number
 from .debate import Debate
 
 if TYPE_CHECKING:
@@ -38,9 +38,7 @@ class ArmorMAD(Debate):
 
     def __init__(self, pool: Pool, n: int | None = None, agent: str | None = None, rounds: int = 3,
                  gate: float = 0.67, outlier: float = 1.5, stop: str | None = None) -> None:
-        if not 0 <= gate <= 1:
-            raise UserError(f"armor_mad: gate must lie between 0 and 1, not {gate}")
-        if not outlier >= 0:
-            raise UserError(f"armor_mad: outlier must be >= 0, not {outlier}")
+        check_number("armor_mad", "gate", gate, 0, 1)
+        check_number("armor_mad", "outlier", outlier, 0, 1e6)
         super().__init__(pool, Complete(), n, agent, rounds, stop, readout=TrustReadout(outlier))
         self.stop = AnyOf(Agreement(gate, gate=True), Agreement(), self.stop)

@@ -84,6 +84,12 @@ class _Symbols(PromptSet):
     def __repr__(self) -> str:
         return "PromptSet(symbols)"
 
+    def has(self, template: str) -> bool:
+        return True
+
+    def check(self, template: str, pool: Mapping[str, Any] | None = None) -> None:
+        pass
+
     def sibling(self, name: str) -> PromptSet:
         raise UserError(f"structural_ceiling: prompts {name!r} ask for JSON replies, which Relay does not have")
 

@@ -11,7 +11,7 @@ from ..nn.readout import MeanReadout
 from ..nn.selection import Copies, Everyone
 from ..topology.fixed import Complete
 from ..topology.stopping import FixedRounds
-from .base import Method, check_count
+from .base import Method, check_agents, check_count
 
 if TYPE_CHECKING:
     from ..agents.pool import Pool
@@ -35,10 +35,9 @@ class ColMAD(Method):
 
     def __init__(self, pool: Pool, agents: Sequence[str] | None = None, rounds: int = 2) -> None:
         check_count("colmad", "rounds", rounds)
-        if agents is not None and (isinstance(agents, str) or len(agents) != 2 or agents[0] == agents[1]):
+        check_agents("colmad", pool, agents)
+        if agents is not None and (len(agents) != 2 or agents[0] == agents[1]):
             raise UserError(f"colmad: agents = {agents!r} must name two different agents")
-        for name in agents or ():
-            pool[name]
         super().__init__(pool, Copies(None, 2) if agents is None else Everyone(agents),
                          MeanReadout("none", always=True, template="judge"), Complete(),
                          AgentConv("none", template="supportive"), FixedRounds(rounds - 1))

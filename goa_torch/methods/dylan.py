@@ -11,7 +11,7 @@ from ..nn.readout import VoteReadout, elect
 from ..nn.selection import Everyone
 from ..topology.layers import RankedLayers
 from ..topology.stopping import Agreement, AnyOf, FixedRounds
-from .base import Method, check_count
+from .base import Method, check_agents, check_count
 
 if TYPE_CHECKING:
     from ..agents.pool import Pool
@@ -83,8 +83,7 @@ class DyLAN(Method):
     def __init__(self, pool: Pool, agents: Sequence[str] | None = None, layers: int = 4, keep: int = 2) -> None:
         check_count("dylan", "layers", layers)
         check_count("dylan", "keep", keep)
-        for name in agents or ():
-            pool[name]
+        check_agents("dylan", pool, agents, distinct=True)
         stop = AnyOf(FixedRounds(layers - 1), Agreement(2 / 3, strict=True, kept=True))
         super().__init__(pool, Everyone(agents), ImportanceReadout(), RankedLayers(keep), RatingConv(), stop)
 

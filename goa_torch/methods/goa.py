@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from torch import nn
 
+from ..errors import UserError
 from ..nn.agent_conv import AgentConv
 from ..nn.readout import MaxReadout, MeanReadout, domain_rank
 from ..nn.scoring import Scoring
@@ -53,7 +54,8 @@ class GoA(Method):
     agent with none or less than 0.1 is replaced by the general model (one more call). Its slips are not reproduced.
 
     Args:
-        k: agents to choose; -1 lets the meta-LLM rate the difficulty 1..6 (one more call).
+        k: agents to choose, 3 by default; -1 lets the meta-LLM rate the difficulty 1..6 (one more call). With
+            ``complete`` all agents of the pool.
         tau: pruning threshold.
         readout: ``max`` or ``mean``.
         mode: ``paper`` or ``released``.
@@ -70,7 +72,7 @@ class GoA(Method):
         tries: calls to a judge or to the selecting meta-LLM at most (paper: 1, released: 3).
     """
 
-    def __init__(self, pool: Pool, k: int = 3, tau: float = 0.05, readout: str = "max", mode: str = "paper",
+    def __init__(self, pool: Pool, k: int | None = None, tau: float = 0.05, readout: str = "max", mode: str = "paper",
                  flow: str = "both", weights: str = "relevance", weighting: str = "words", graph: str = "relevance",
                  rounds: int = 1, tries: int | None = None, judging: str | None = None) -> None:
         check_choice("goa", "readout", readout, ("max", "mean"))
@@ -80,20 +82,32 @@ class GoA(Method):
         check_choice("goa", "weighting", weighting, ("words", "numbers", "order", "none"))
         check_choice("goa", "graph", graph, ("relevance", "complete"))
         check_count("goa", "rounds", rounds)
+        complete = graph == "complete"
+        k = (len(pool) if complete else 3) if k is None else k
         check_k(k, pool, "goa")
         check_number("goa", "tau", tau, 0, len(pool))
         released = mode == "released"
         check_choice("goa", "judging", judging, ("text", "likelihood", None))
+        if complete:
+            defaults = self.parameters_of()
+            for name, value in (("mode", mode), ("tau", tau), ("flow", flow), ("weights", weights), ("tries", tries),
+                                ("judging", judging)):
+                if value != defaults[name]:
+                    raise UserError(f"goa: {name} = {value!r} does not go with graph = 'complete', which has all "
+                                    "agents, weights 1 and no scores; leave it out")
+        elif rounds != 1:
+            raise UserError(f"goa: rounds = {rounds} goes with graph = 'complete'; a graph of relevance has one pass "
+                            "down and one up; leave it out")
         judging = "text" if released else judging or pool.judging
         if tries is None:
             tries = 3 if released else 1
         check_count("goa", "tries", tries)
         prompts = pool.prompts.sibling("released") if released else None
         passing = AgentConv(weighting, label_ones=released and weights != "ones")
-        mean = MeanReadout(weighting, always=graph == "complete", ones=weights == "ones",
+        mean = MeanReadout(weighting, always=complete, ones=weights == "ones",
                            label_by="relevance" if released and weights != "ones" else "share")
         decide: nn.Module = mean if readout == "mean" else MaxReadout(domain_rank if released else None)
-        if graph == "complete":
+        if complete:
             if k != len(pool):
                 check_choice("goa", "k with graph='complete'", k, (len(pool),))
             super().__init__(pool, Everyone(), decide, Complete(self_loops=True), passing, FixedRounds(rounds))

@@ -9,7 +9,7 @@ from ..nn.critics import CriticConv
 from ..nn.readout import MeanReadout
 from ..topology.generations import Generations
 from ..topology.graphs import FixedGraph
-from .base import Method, check_count
+from .base import Method, check_count, check_number
 from .debate import participants
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class MacNet(Method):
     def __init__(self, pool: Pool, graph: str = "chain", k: int = 2, density: float = 0.4, n: int | None = 6,
                  agent: str | None = None) -> None:
         check_count("macnet", "k", k)
+        check_number("macnet", "density", density, 0, 1)
         connect = Generations(FixedGraph(graph, k, density, directed=True))
         super().__init__(pool, participants("macnet", pool, n, agent), MeanReadout(), connect, CriticConv())
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ..nn.agent_conv import AgentConv
 from ..nn.chat_conv import ChatConv
 from ..topology.fixed import Complete
+from .base import check_choice
 from .debate import Debate
 
 if TYPE_CHECKING:
@@ -33,5 +34,5 @@ class MAD(Debate):
 
     def __init__(self, pool: Pool, n: int | None = 3, agent: str | None = None, rounds: int = 2, history: bool = True,
                  stop: str | None = None) -> None:
-        self.templates = ("debate",) if history else ()
+        check_choice("mad", "history", history, (True, False))
         super().__init__(pool, Complete(), n, agent, rounds, stop, ChatConv() if history else AgentConv("none"))

@@ -10,7 +10,7 @@ from ..nn.readout import MeanReadout
 from ..nn.selection import Everyone
 from ..topology.fixed import Complete
 from ..topology.stopping import FixedRounds
-from .base import Method, check_count
+from .base import Method, check_agents, check_count
 
 if TYPE_CHECKING:
     from ..agents.pool import Pool
@@ -32,7 +32,6 @@ class MoA(Method):
 
     def __init__(self, pool: Pool, layers: int = 3, agents: Sequence[str] | None = None) -> None:
         check_count("moa", "layers", layers)
-        for name in agents or ():
-            pool[name]
+        check_agents("moa", pool, agents)
         super().__init__(pool, Everyone(agents), MeanReadout(always=True), Complete(self_loops=True), AgentConv(),
                          FixedRounds(layers - 1))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..errors import UserError
 from ..topology.switching import RandomSwitching
+from .base import check_names
 from .debate import Debate, check_k_peers, method_name, rule, size
 
 if TYPE_CHECKING:
@@ -26,8 +26,7 @@ class RandomSwitchingMAD(Debate):
                  n: int | None = 8, k: int = 2, rounds: int = 14, agent: str | None = None,
                  stop: str | None = None) -> None:
         kind = method_name(self)
-        if isinstance(rules, str) or not rules:
-            raise UserError(f"{kind}: rules = {rules!r} must be a list of at least one rule")
+        check_names(kind, "rules", rules)
         connect = RandomSwitching([rule(kind, "rules", name, k) for name in rules])
         super().__init__(pool, connect, n, agent, rounds, stop)
         check_k_peers(kind, k, size(pool, n))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..nn.agent_conv import first_answers
 from ..nn.grouped import ConfidenceReadout, GroupedConv
 from ..topology.fixed import Complete
 from ..topology.stopping import Agreement, AnyOf
@@ -12,7 +11,6 @@ from .debate import Debate
 
 if TYPE_CHECKING:
     from ..agents.pool import Pool
-    from ..state import State
 
 
 class ReConcile(Debate):
@@ -35,12 +33,9 @@ class ReConcile(Debate):
         stop: a further rule that ends a question earlier.
     """
 
-    templates = ("confident", "reconcile")
+    first_template = "confident"
 
     def __init__(self, pool: Pool, n: int | None = None, agent: str | None = None, rounds: int = 4,
                  stop: str | None = None) -> None:
         super().__init__(pool, Complete(), n, agent, rounds, stop, GroupedConv(), ConfidenceReadout())
         self.stop = AnyOf(Agreement(), self.stop)
-
-    def answer(self, state: State) -> None:
-        first_answers(state, self.answer_prompts, template="confident")

@@ -86,10 +86,7 @@ def build_method(name: str, pool: Pool, **settings: Any) -> Method:
     for setting in settings:
         if setting not in known:
             raise unknown("setting", setting, known, f"method {name!r}")
-    method = cls(pool, **settings)
-    method.name = name
-    method.config = {**known, **settings}
-    return method
+    return cls(pool, **settings)
 
 
 def _entry(name: str) -> tuple[str, str]:

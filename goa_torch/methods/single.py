@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..nn.readout import LastReadout
 from ..nn.selection import Copies, TopK
-from .base import Method
+from .base import Method, check_count
 
 if TYPE_CHECKING:
     from ..agents.pool import Pool
@@ -33,4 +33,5 @@ class RoutedSingle(Method):
     """
 
     def __init__(self, pool: Pool, tries: int = 1) -> None:
+        check_count("routed_single", "tries", tries)
         super().__init__(pool, TopK(1, tries, judging=pool.judging), LastReadout())

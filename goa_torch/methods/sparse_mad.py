@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..topology.graphs import FixedGraph
+from .base import check_count, check_number
 from .debate import Debate, check_k_peers, method_name, size
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ class SparseMAD(Debate):
 
     def __init__(self, pool: Pool, graph: str = "ring", k: int = 2, density: float = 0.4, n: int | None = 6,
                  agent: str | None = None, rounds: int = 4, stop: str | None = None) -> None:
+        check_count(method_name(self), "k", k)
+        check_number(method_name(self), "density", density, 0, 1)
         connect = FixedGraph(graph, k, density)
         super().__init__(pool, connect, n, agent, rounds, stop)
         if graph in ("ring", "random_regular"):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..errors import UserError
 from ..topology.uncertainty import SOURCES, UncertaintyGuided
-from .base import check_choice
+from .base import check_choice, check_number
 from .debate import Debate, check_k_peers, method_name, size
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ class UncertaintyGuidedMAD(Debate):
                  rounds: int = 14, agent: str | None = None, stop: str | None = None) -> None:
         kind = method_name(self)
         check_choice(kind, "source", source, SOURCES)
-        if not temperature > 0:
-            raise UserError(f"{kind}: temperature must be > 0, not {temperature}")
+        check_number(kind, "temperature", temperature, 1e-6, 1e6)
         super().__init__(pool, UncertaintyGuided(k, source, temperature), n, agent, rounds, stop)
         check_k_peers(kind, k, size(pool, n))

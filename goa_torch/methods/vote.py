@@ -18,13 +18,15 @@ class Vote(Method):
     Unparsed and unfinished answers abstain; ties are drawn from a named stream.
 
     Args:
-        k: agents chosen by the meta-LLM as in Graph-of-Agents; all agents by default.
+        k: agents chosen by the meta-LLM as in Graph-of-Agents (-1: as many as the difficulty it rates, one more
+            call); all agents by default.
         samples: answers of each agent: raise it to match the tokens of the method it is compared with.
         tries: calls to the meta-LLM at most until its choice can be read.
     """
 
     def __init__(self, pool: Pool, k: int | None = None, samples: int = 1, tries: int = 1) -> None:
         check_count("vote", "samples", samples)
+        check_count("vote", "tries", tries)
         if k is not None:
             check_k(k, pool, "vote")
         select = Everyone(copies=samples) if k is None else TopK(k, tries, samples, judging=pool.judging)

@@ -52,6 +52,11 @@ class AgentConv(RankedMessagePassing):
         self.label_ones = label_ones
         self.template = template
 
+    @property
+    def needs_templates(self) -> tuple[str, ...]:
+        """The prompt templates its agents answer."""
+        return (self.template,)
+
     def forward(self, state: State, topology: Topology, own: Own | None = None,
                 prompts: PromptSet | None = None) -> list[Reply]:
         check_topology(topology, state.batch)

@@ -33,6 +33,10 @@ class ChatConv(AgentConv):
     def __init__(self, weighting: Weighting = "none", own: Own = "latest", template: str = "debate") -> None:
         super().__init__(weighting, own, template=template)
 
+    @property
+    def needs_templates(self) -> tuple[str, ...]:
+        return ("answer", "pass", self.template)
+
     def say(self, state: State, receivers: list[Receiver], prompts: PromptSet | None) -> list[Reply]:
         turns: dict[int, list[tuple[Message, ...]]] = state.notes.setdefault(_TURNS, {})
         openings: dict[int, tuple[Message, ...]] = {}

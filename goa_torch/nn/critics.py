@@ -26,6 +26,10 @@ class CriticConv(AgentConv):
     def __init__(self) -> None:
         super().__init__("order", own="none")
 
+    @property
+    def needs_templates(self) -> tuple[str, ...]:
+        return ("critic", "actor")
+
     def say(self, state: State, receivers: list[Receiver], prompts: PromptSet | None) -> list[Reply | None]:
         edges = [(sender, receiver) for receiver in receivers for sender, _ in receiver.heard]
         critics = [Receiver(r.agent, r.question, [(sender, 1.0)], node=r.node, instance=r.instance)

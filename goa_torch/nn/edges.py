@@ -68,17 +68,19 @@ def from_dense(weights: Tensor, batch: Tensor) -> Topology:
 
 
 def check_topology(topology: Topology, batch: Tensor) -> None:
-    """Raises ``ValueError`` unless the topology is one of this batch: ids, shapes, weights >= 0, no edge that joins
-    two graphs."""
+    """Raises ``ValueError`` unless the topology is one of this batch: ids, shapes, finite weights >= 0, no edge that
+    joins two graphs."""
     edge_index, edge_weight, n = topology.edge_index, topology.edge_weight, batch.numel()
     if edge_index.dim() != 2 or edge_index.size(0) != 2 or edge_index.dtype != torch.long:
         raise ValueError(f"edge_index must be long [2, E], not {edge_index.dtype} {list(edge_index.shape)}")
     if edge_weight.shape != edge_index.shape[1:]:
         raise ValueError(f"edge_weight {list(edge_weight.shape)} does not match edge_index {list(edge_index.shape)}: "
                          "give one weight for each edge")
-    if edge_index.numel() and (edge_index.min() < 0 or edge_index.max() >= n):
-        raise ValueError(f"edge_index names node {int(edge_index.max())}, but the batch has {n} nodes")
-    if not bool((edge_weight.detach() >= 0).all()):
-        raise ValueError("edge_weight must be >= 0 everywhere (NaN is not)")
+    strange = edge_index[(edge_index < 0) | (edge_index >= n)]
+    if strange.numel():
+        raise ValueError(f"edge_index names node {int(strange[0])}, but the batch has nodes 0 to {n - 1}")
+    weight = edge_weight.detach()
+    if not bool(((weight >= 0) & weight.isfinite()).all()):
+        raise ValueError("edge_weight must be a finite number >= 0 everywhere")
     if edge_index.numel() and not torch.equal(batch[edge_index[0]], batch[edge_index[1]]):
         raise ValueError("an edge joins two questions; every edge must stay within its graph")

@@ -26,6 +26,10 @@ class FeedbackConv(AgentConv):
     Feedback that ends in "nothing to change" ends the question; feedback that failed leaves the reply as it is.
     """
 
+    @property
+    def needs_templates(self) -> tuple[str, ...]:
+        return ("feedback", "refine")
+
     def say(self, state: State, receivers: list[Receiver], prompts: PromptSet | None) -> list[Reply | None]:
         said: dict[int, Reply | None] = dict.fromkeys(r.node for r in receivers)
         feedback = speak(state, receivers, "pass", self.weighting, prompts=prompts, draw=_FEEDBACK,

@@ -128,6 +128,11 @@ class MeanReadout(Readout):
         self.label_by = label_by
         self.prompts = prompts
 
+    @property
+    def needs_templates(self) -> tuple[str, ...]:
+        """What the writer of the synthesis answers."""
+        return (self.template,)
+
     def forward(self, state: State) -> list[Reply]:
         inboxes = self.inbox(self.topology(state), state.order, state.num_graphs)
         nobody = abandoned(state)

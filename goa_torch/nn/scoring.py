@@ -71,6 +71,11 @@ class Scoring(RankedMessagePassing):
         self.tries = tries
         self.judging = judging
 
+    @property
+    def needs_templates(self) -> tuple[str, ...]:
+        """What judges answer, and the synthesis of a question of which they leave nobody."""
+        return (self.template if self.judging == "likelihood" else "score", "readout")
+
     def forward(self, state: State, prompts: PromptSet | None = None) -> Tensor:
         """S [n], after one batched call to all judges (and one for each further try)."""
         edge_index = complete_edges(state.batch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
@@ -83,6 +84,12 @@ class TopK(nn.Module):
         self.copies = copies
         self.prompts = prompts
         self.judging = judging
+
+    @property
+    def needs_templates(self) -> tuple[str, ...]:
+        """What the meta-LLM answers."""
+        chooses = self.template if self.judging == "likelihood" else "select"
+        return (chooses, "difficulty") if self.k == -1 else (chooses,)
 
     def forward(self, questions: Sequence[Question], pool: Pool, recorder: Recorder) -> State:
         shown = [pool.agents[i] for i in pool.canonical]
@@ -181,7 +188,7 @@ def log_selection(state: State, by: str, facts: dict[int, dict[str, Any]] | None
 
 def check_k(k: int, pool: Pool, method: str) -> None:
     """Raises :class:`UserError` unless ``k`` agents can be chosen from ``pool``."""
-    if isinstance(k, bool) or not isinstance(k, int):
+    if isinstance(k, bool) or not isinstance(k, Integral):
         raise UserError(f"{method}: k must be a whole number, not {k!r}")
     if k != -1 and not 1 <= k <= len(pool):
         raise UserError(f"{method}: k = {k}, but pool {pool.name!r} has {len(pool)} agents; "

@@ -29,6 +29,10 @@ class SummaryConv(AgentConv):
     def __init__(self) -> None:
         super().__init__("none")
 
+    @property
+    def needs_templates(self) -> tuple[str, ...]:
+        return ("pass", "summary", "group")
+
     def say(self, state: State, receivers: list[Receiver], prompts: PromptSet | None) -> list[Reply | None]:
         if state.notes.get(GROUPS) is None:
             return super().say(state, receivers, prompts)

@@ -28,6 +28,8 @@ class Handoff(nn.Module):
     latest reply does not fit is not asked. Choices are written in text, whatever the pool's way of judging.
     """
 
+    needs_templates = ("handoff",)
+
     def name(self, state: State) -> dict[int, int]:
         """The next node of each question that goes on; marks the others as done. One batched call."""
         latest = speakers(state)

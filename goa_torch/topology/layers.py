@@ -25,6 +25,8 @@ class RankedLayers(nn.Module):
     the replies do not fit the meta-LLM's context. Rankings are written in text, whatever the pool's way of judging.
     """
 
+    needs_templates = ("rank",)
+
     def __init__(self, keep: int = 2) -> None:
         super().__init__()
         self.keep = keep

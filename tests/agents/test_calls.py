@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
 
+from goa_torch.agents.base import Agent
 from goa_torch.agents.calls import Exchange, Recorder, reply_key
 from goa_torch.agents.echo import EchoModel
+from goa_torch.agents.pool import Pool
+from goa_torch.errors import UserError
 from goa_torch.methods import build_method
-from goa_torch.types import Chat, Message, Sampling
+from goa_torch.types import Card, Chat, Message, Sampling
 from tests.worlds import echo_pool, questions, say_by_purpose
 
 
@@ -115,3 +119,78 @@ def test_totals_are_sums_of_records():
     assert result.usage.prompt_tokens == sum(c.usage.prompt_tokens for c in result.calls)
     assert result.usage.tokens == sum(c.usage.tokens for c in result.calls)
     assert Recorder(questions(1), 0, {}).calls == [[]]
+
+
+def test_an_interruption_that_a_model_raises_is_raised():
+    def interrupted(chat):
+        raise InterruptedError("signal")
+
+    exchange, pool = Exchange(), echo_pool(interrupted)
+    with pytest.raises(InterruptedError, match="signal"):
+        exchange.together([lambda n=n: build_method(n, pool)(questions(1), exchange=exchange)
+                           for n in ("single", "vote")])
+
+
+def test_a_job_cannot_run_jobs_of_its_own_exchange():
+    exchange, model = Exchange(), EchoModel()
+
+    def inner():
+        return exchange.together([lambda: exchange.serve([(model, chat(), Sampling())])])
+
+    with pytest.raises(RuntimeError, match="one of its own jobs"):
+        exchange.together([inner, inner])
+    assert exchange.together([lambda: 1]) == [1]
+
+
+def test_a_lane_that_fails_does_not_wait_for_the_others():
+    release = threading.Event()
+
+    def slow(c):
+        release.wait(5)
+        return "ok"
+
+    def broken(c):
+        raise RuntimeError("broken lane")
+
+    models = [EchoModel(slow), EchoModel(broken)]
+    for number, model in enumerate(models):
+        model.lane = f"gpu:{number}"
+    start = time.perf_counter()
+    with pytest.raises(RuntimeError, match="broken lane"):
+        Exchange().serve([(m, chat(), Sampling()) for m in models])
+    release.set()
+    assert time.perf_counter() - start < 2
+
+
+def test_nameless_echoes_are_not_taken_for_each_other():
+    models = [EchoModel(["one"]), EchoModel(["two"])]
+    assert [reply.text for reply, _ in Exchange().serve([(m, chat(), Sampling()) for m in models])] == ["one", "two"]
+    assert EchoModel(name="a").fingerprint == EchoModel(name="a").fingerprint
+
+
+@pytest.mark.parametrize("settings, words", [
+    ({"max_new_tokens": 1.5}, "whole"), ({"max_new_tokens": True}, "whole"),
+    ({"temperature": float("inf")}, "temperature"),
+    ({"temperature": float("nan")}, "temperature"), ({"temperature": "0"}, "temperature"), ({"top_p": 0}, "top_p"),
+    ({"stop": (1,)}, "stop"), ({"stop": ""}, "stop"),
+])
+def test_wrong_sampling_is_one_line(settings, words):
+    with pytest.raises(UserError) as error:
+        Sampling(**settings)
+    assert words in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_lone_stop_string_is_one_stop_string():
+    assert Sampling(stop="###").stop == ("###",)
+
+
+def test_a_pool_with_wrong_sampling_or_a_second_agent_of_the_meta_llms_name_is_one_line():
+    pool = echo_pool()
+    with pytest.raises(UserError, match="says nothing about select, score"):
+        Pool(pool.agents, pool.prompts, sampling={"answer": Sampling(), "pass": Sampling(), "readout": Sampling()})
+    with pytest.raises(UserError, match="unknown purpose 'answers'"):
+        Pool(pool.agents, pool.prompts, sampling={"answers": Sampling()})
+    with pytest.raises(UserError, match="Did you mean 'temperature'"):
+        pool.with_sampling(temprature=0)
+    with pytest.raises(UserError, match="name of another agent, 'law'"):
+        Pool(pool.agents, pool.prompts, meta=Agent("law", EchoModel(), Card("law")))

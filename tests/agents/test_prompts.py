@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -127,3 +128,27 @@ def test_a_folder_that_is_not_there_and_a_broken_template_are_one_clear_line(tmp
         PromptSet(tmp_path).render("answer", variables())
     with pytest.raises(UserError, match=r"no score\.jinja"):
         PromptSet(tmp_path).render("score", variables())
+
+
+def test_a_template_that_changes_on_disk_is_read_again(tmp_path):
+    path = tmp_path / "answer.jinja"
+    prompts = PromptSet(tmp_path)
+    with pytest.raises(UserError, match="no answer"):
+        prompts.render("answer", variables())
+    for number, said in enumerate(("one", "two")):
+        path.write_text(said, encoding="utf-8")
+        os.utime(path, ns=(number, number))
+        assert prompts.render("answer", variables())[0].text == said
+
+
+def test_a_name_that_no_prompt_has_is_one_clear_line(tmp_path):
+    (tmp_path / "answer.jinja").write_text("{{ question.txt }}", encoding="utf-8")
+    for look in (lambda p: p.check("answer"), lambda p: p.render("answer", variables())):
+        with pytest.raises(UserError, match=r"answer\.jinja: .*txt"):
+            look(PromptSet(tmp_path))
+
+
+@pytest.mark.parametrize("template", sorted(FOLDER.glob("*/*.jinja")),
+                         ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_every_shipped_template_passes_the_check_before_the_first_call(template):
+    PromptSet(template.parent).check(template.stem)

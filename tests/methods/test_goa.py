@@ -30,7 +30,7 @@ def test_proposition_1_goa_on_the_complete_graph_is_mixture_of_agents_prompt_for
         return [(Spy.tag(r), r.messages) for r, _ in spy.asked], [r.reply.text for r in results]
 
     expected = prompts("moa", layers=3)
-    assert prompts("goa", k=6, graph="complete", weights="ones", readout="mean", rounds=2) == expected
+    assert prompts("goa", k=6, graph="complete", readout="mean", rounds=2) == expected
     assert len(expected[0]) == 2 * 19
 
 

@@ -150,3 +150,13 @@ def test_as_few_messages_as_possible_are_cut_with_few_renderings():
     counted = model.count_tokens(model.chats[-1])
     assert 1 < heard < 6 and counted <= 100 < counted + 24 and len(rendered) <= 5
     assert len(state.traces[0]["stages"][-1]["cut"]) == 6 - heard
+
+
+@pytest.mark.parametrize("node, weight, words", [
+    (-1, 1.0, "node -1"), (9, 1.0, "node 9"), (0, float("inf"), "finite"), (0, float("nan"), "finite"),
+    (0, -1.0, "finite"),
+])
+def test_a_topology_of_another_batch_or_with_endless_weights_is_refused(node, weight, words):
+    state, model = make_state()
+    with pytest.raises(ValueError, match=words):
+        AgentConv()(state, edges((node, 1, weight)))
