@@ -63,7 +63,8 @@ class DyLAN(Method):
     """Dynamic LLM-agent network (Liu et al. 2023, arXiv 2310.02170): layers of the same agents, each of which reads all
     replies of the layer before, its own included, and rates them 1..5 while it answers; from the third layer on the
     meta-LLM ranks the replies and only the best two agents go on, hearing each other; stops when more than 2/3 of those
-    that take part agree; the majority of the last layer decides. At most N + N + 3 x (layers - 2) calls.
+    that take part agree; the majority of the last layer decides. 2 N + 1 + keep x (layers - 2) calls at most:
+    17 for six agents; 26 if no ranking can be read, which keeps everybody.
 
     Rankings and ratings are written in text, also where the pool judges by likelihoods.
 

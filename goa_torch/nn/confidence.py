@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import re
 
-_STATED = re.compile(r"confidence(?:[ _]level)?\W{0,6}?(?:is|of)?\W{0,4}?(\d+(?:\.\d+)?|\.\d+)[ \t]*(%|/[ \t]*\d+)?",
-                     re.IGNORECASE)
+_STATED = re.compile(r"confidence(?:[ _]level)?\W{0,6}?(?:is|of)?\W{0,4}?"
+                     r"(-?(?:\d+(?:\.\d+)?|\.\d+))[ \t]*(%|/[ \t]*\d+)?", re.IGNORECASE)
 
 
 def stated_confidence(text: str | None) -> float | None:

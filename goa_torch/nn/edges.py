@@ -40,14 +40,15 @@ def merge_duplicates(topology: Topology, num_nodes: int) -> Topology:
     return Topology(edge_index, edge_weight, topology.active, topology.log_prob)
 
 
-def to_dense(topology: Topology, batch: Tensor) -> Tensor:
-    """W [B, N, N] with ``W[b, receiver, sender]``, N the size of the largest graph; missing edges are 0.
+def to_dense(topology: Topology, batch: Tensor, num_graphs: int | None = None) -> Tensor:
+    """W [B, N, N] with ``W[b, receiver, sender]``, N the size of the largest graph; missing edges are 0. B is
+    ``num_graphs``, by default the last graph that has a node.
 
     PyG's ``to_dense_adj`` gives [sender, receiver]: this is the only place where it is turned round.
     """
     if batch.numel() == 0:
-        return topology.edge_weight.new_zeros(0, 0, 0)
-    return to_dense_adj(topology.edge_index, batch, topology.edge_weight).transpose(1, 2)
+        return topology.edge_weight.new_zeros(num_graphs or 0, 0, 0)
+    return to_dense_adj(topology.edge_index, batch, topology.edge_weight, batch_size=num_graphs).transpose(1, 2)
 
 
 def from_dense(weights: Tensor, batch: Tensor) -> Topology:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..types import Reply, Span
@@ -52,5 +53,5 @@ class ConfidenceReadout(VoteReadout):
 
     by = "confidence"
 
-    def weigh(self, state: State, node: int, weight: float) -> float:
-        return recalibrated(stated_confidence(state.replies[node].text))
+    def weigh(self, state: State, question: int, voters: Sequence[tuple[int, float]]) -> list[float]:
+        return [recalibrated(stated_confidence(state.replies[node].text)) for node, _ in voters]

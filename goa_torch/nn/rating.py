@@ -46,7 +46,8 @@ class RatingConv(AgentConv):
     .. math:: w_{ij} = s_{ij} / \sum_{i'} s_{i'j} .
 
     The line with the ratings is taken out of the reply before anybody reads it. A receiver whose ratings cannot be read
-    is left out: its inputs have no weights. See :func:`ratings_of`.
+    is left out: its inputs have no weights. Who hears only itself rates nothing, its weight is 1. See
+    :func:`ratings_of`.
     """
 
     def __init__(self) -> None:
@@ -59,6 +60,11 @@ class RatingConv(AgentConv):
         for receiver, reply in zip(receivers, speak(state, receivers, "pass", self.weighting, prompts=prompts,
                                                     template=self.template)):
             if reply.text is None:
+                replies.append(reply)
+                continue
+            if not receiver.heard and not receiver.cut:  # rereads itself: the only input has all the weight
+                weights[receiver.node, receiver.node] = 1.0
+                unparsed.setdefault(receiver.question, 0)
                 replies.append(reply)
                 continue
             read, rest = read_ratings(reply.text, len(receiver.heard))

@@ -245,8 +245,8 @@ class VoteReadout(Readout):
     def decide(self, state: State, questions: Sequence[int], inboxes: Inbox) -> list[Reply]:
         replies = []
         for question in questions:
-            voters = [(v, self.weigh(state, v, w)) for v, w in inboxes[question]
-                      if state.replies[v].answer is not None]
+            voters = [(v, w) for v, w in inboxes[question] if state.replies[v].answer is not None]
+            voters = list(zip([v for v, _ in voters], self.weigh(state, question, voters)))
             if not voters:
                 said = [state.replies[v].finish_reason for v, _ in inboxes[question]]
                 none = Reply("", "length" if set(said) == {"length"} else "stop") if said else Reply.failure(
@@ -257,9 +257,9 @@ class VoteReadout(Readout):
             replies.append(self.take(state, question, voters, state.replies[winners[0]]))
         return replies
 
-    def weigh(self, state: State, node: int, weight: float) -> float:
-        """What a node's vote counts; ``weight`` is its relevance."""
-        return weight if self.weighted else 1.0
+    def weigh(self, state: State, question: int, voters: Sequence[tuple[int, float]]) -> list[float]:
+        """What each vote counts; ``voters`` are nodes and their relevance."""
+        return [weight if self.weighted else 1.0 for _, weight in voters]
 
 
 class LastReadout(Readout):

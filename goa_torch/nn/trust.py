@@ -61,6 +61,7 @@ class TrustReadout(VoteReadout):
         super().__init__()
         self.outlier = outlier
 
-    def weigh(self, state: State, node: int, weight: float) -> float:
-        levels = trust(state, int(state.batch[node]), self.outlier)
-        return levels[node] if any(value > 0 for value in levels.values()) else 1.0
+    def weigh(self, state: State, question: int, voters: Sequence[tuple[int, float]]) -> list[float]:
+        levels = trust(state, question, self.outlier)
+        trusted = any(value > 0 for value in levels.values())
+        return [levels[node] if trusted else 1.0 for node, _ in voters]

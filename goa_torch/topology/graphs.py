@@ -139,6 +139,7 @@ def both_ways(edge_index: Tensor) -> Tensor:
 
 
 _DAGS = ("chain", "star", "tree", "mesh", "layered", "random")
+_DRAWN = ("random", "random_regular", "erdos_renyi")
 _GRAPHS = ("complete", "ring", "random_regular", "erdos_renyi", "chain", "star", "tree", "layered")
 
 
@@ -187,7 +188,7 @@ def generations(edge_index: Tensor, n: int) -> Tensor:
 
 class FixedGraph(nn.Module):
     """The same graph in every round, weight 1 on every edge; positions follow the listing of the agents. Random graphs
-    are drawn once for each (seed, question).
+    are drawn once for each (seed, question), over the agents in the order of their names, whatever the listing.
 
     Args:
         graph: a name of :func:`graph_names`.
@@ -208,7 +209,7 @@ class FixedGraph(nn.Module):
         self.directed = directed
 
     def forward(self, state: State, round: int) -> Topology:
-        places = Positions.by_listing(state)
+        places = Positions.by_name(state) if self.graph in _DRAWN else Positions.by_listing(state)
         parts = [torch.empty(2, 0, dtype=torch.long)]
         for number, first in enumerate(state.ptr[:-1].tolist()):
             n = int(state.ptr[number + 1]) - first

@@ -77,7 +77,7 @@ class SmallWorld(nn.Module):
     outside the ring neighbourhood of k.
 
     Readings (?): the local peer that is kept is the predecessor i - 1; the distant one lies outside both ring
-    neighbours. Where nobody is outside, ring neighbours are taken.
+    neighbours. Where fewer are outside than are to be drawn, all of them are taken, and ring neighbours besides.
 
     Args:
         k: in-degree.
@@ -103,7 +103,9 @@ class SmallWorld(nn.Module):
                                      outside.clamp_min(far))
         ahead = int((offsets > 0).sum())
         distant = (here + ahead + 1 + number) % size
-        peers[:, near:] = torch.where((outside >= far)[:, None], distant, peers[:, near:])
+        beyond = number - outside[:, None]  # nobody is left outside: a ring neighbour that is not near yet
+        spare = peers.gather(1, (near + beyond).clamp(0, max(k - 1, 0))) if far else distant
+        peers[:, near:] = torch.where(beyond < 0, distant, spare)
         small = size - 1 < k
         return peers_topology(places, peers, torch.arange(k) < size - 1 if bool(small.any()) else None)
 

@@ -25,7 +25,8 @@ def share(weight: Tensor, receiver: Tensor, num_nodes: int) -> Tensor:
 
     .. math:: A_{ij} = w_{ij} / \sum_{i'} w_{i'j},
 
-    or an equal part where all of a receiver's weights are 0. Differentiable, finite everywhere.
+    or an equal part where a receiver's weights add up to 0 (or to less than the least normal number, whose inverse
+    overflows). Differentiable, finite everywhere.
 
     Args:
         weight: [E] >= 0.
@@ -34,7 +35,7 @@ def share(weight: Tensor, receiver: Tensor, num_nodes: int) -> Tensor:
     """
     total = scatter(weight, receiver, dim=0, dim_size=num_nodes, reduce="sum")[receiver]
     count = degree(receiver, num_nodes, dtype=weight.dtype)[receiver]
-    silent = total == 0
+    silent = total < torch.finfo(total.dtype).tiny
     return torch.where(silent, 1 / count.clamp_min(1), weight / torch.where(silent, torch.ones_like(total), total))
 
 

@@ -13,6 +13,7 @@ from goa_torch.agents.echo import EchoModel
 from goa_torch.agents.pool import Pool
 from goa_torch.errors import UserError
 from goa_torch.methods import build_method
+from goa_torch.randomness import stream
 from goa_torch.types import Card, Chat, Message, Sampling
 from tests.worlds import echo_pool, questions, say_by_purpose
 
@@ -194,3 +195,7 @@ def test_a_pool_with_wrong_sampling_or_a_second_agent_of_the_meta_llms_name_is_o
         pool.with_sampling(temprature=0)
     with pytest.raises(UserError, match="name of another agent, 'law'"):
         Pool(pool.agents, pool.prompts, meta=Agent("law", EchoModel(), Card("law")))
+
+
+def test_a_separator_inside_a_name_makes_no_two_streams_one():
+    assert stream("a\x1fsb") != stream("a", "b") and stream("a\x1f", "b") != stream("a", "\x1fsb")

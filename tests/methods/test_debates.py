@@ -163,3 +163,15 @@ def test_sparse_debates_run_over_any_graph(graph):
     assert {(r, s) for s, r in pairs} == pairs and result.answer == "x"
     if graph == "erdos_renyi":
         assert len(pairs) == 2 * round(0.4 * 15)
+
+
+@pytest.mark.parametrize("name, settings", [("sparse_mad", {"graph": "erdos_renyi", "n": None}),
+                                            ("sparse_mad", {"graph": "random_regular", "n": None}),
+                                            ("macnet", {"graph": "random", "n": None})])
+def test_random_graphs_do_not_depend_on_the_listing(name, settings):
+    def edges(names):
+        pool = echo_pool(lambda chat: f"I say {len(chat.senders)}", names=names)
+        [result] = build_method(name, pool, **settings)(questions(1))
+        return [stage["edges"] for stage in result.trace["stages"] if stage["stage"] == "pass"]
+
+    assert edges(None) == edges(sorted(DOMAINS)) == edges(sorted(DOMAINS, reverse=True))

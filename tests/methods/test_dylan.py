@@ -12,7 +12,7 @@ from goa_torch.errors import UserError
 from goa_torch.methods import build_method
 from goa_torch.methods.dylan import best_team
 from goa_torch.nn.rating import read_ratings
-from tests.worlds import DOMAINS, echo_pool, questions
+from tests.worlds import DOMAINS, Spy, echo_pool, questions
 
 NAMES = sorted(DOMAINS)
 
@@ -161,3 +161,26 @@ def test_reading_ratings_never_fails(text, n):
 def test_wrong_settings_are_one_line(settings, words):
     with pytest.raises(UserError, match=words):
         build_method("dylan", echo_pool(), **settings)
+
+
+def test_a_lone_agent_that_goes_on_rereads_its_reply_and_rates_nothing():
+    spy = Spy()
+    pool = echo_pool(spy.reply)
+    with spy.watching():
+        [result] = build_method("dylan", pool, keep=1)(questions(1))
+    last = [request for request, _ in spy.asked if request.purpose == "pass" and request.round == 2]
+    text = "".join(message.text for message in last[0].messages)
+    assert len(last) == 1 and "0 replies" not in text and "Read your reply again" in text
+    rating = [stage for stage in result.trace["stages"] if stage["stage"] == "rating"][-1]
+    assert rating["weights"] == [[rating["weights"][0][0]] * 2 + [1.0]] and rating["unparsed"] == 0
+
+
+def test_rankings_that_cannot_be_read_cost_twenty_six_calls_at_most():
+    spy = Spy()
+    say = lambda chat: "hm" if "Which 2 of these replies" in chat.text else spy.reply(chat)  # noqa: E731
+    with spy.watching():
+        [result] = build_method("dylan", echo_pool(say))(questions(1))
+    assert len(result.calls) == 26
+    with Spy().watching() as spy:
+        [result] = build_method("dylan", echo_pool(spy.reply))(questions(1))
+    assert len(result.calls) == 17

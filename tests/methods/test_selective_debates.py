@@ -10,7 +10,7 @@ import torch
 
 from goa_torch.errors import UserError
 from goa_torch.methods import build_method
-from goa_torch.nn.confidence import recalibrated
+from goa_torch.nn.confidence import recalibrated, stated_confidence
 from goa_torch.nn.trust import tfidf_similarity
 from goa_torch.types import Reply
 from tests.methods.test_macnet import DrawSpy
@@ -247,3 +247,20 @@ def test_wrong_settings_are_one_line(name, settings, words):
     with pytest.raises(UserError) as error:
         build_method(name, echo_pool(), **settings)
     assert words in str(error.value) and "\n" not in str(error.value)
+
+
+def test_trust_is_worked_out_once_for_each_question(monkeypatch):
+    from goa_torch.nn import trust as module
+
+    asked = []
+    trust = module.trust
+    monkeypatch.setattr(module, "trust", lambda state, question, outlier: asked.append(question) or trust(
+        state, question, outlier))
+    build_method("armor_mad", echo_pool(lambda chat: "I say x"))(questions(3))
+    assert asked == [0, 1, 2]
+
+
+@pytest.mark.parametrize("text, level", [("Confidence: -0.5", None), ("confidence is - 0.5", 0.5),
+                                         ("confidence: .5", 0.5)])
+def test_a_negative_confidence_is_none(text, level):
+    assert stated_confidence(text) == level

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from goa_torch.state import State
 from goa_torch.topology.graphs import FixedGraph
 from goa_torch.topology.positions import Positions
-from goa_torch.topology.random_peers import RandomPeers, SmallWorld, without_replacement
+from goa_torch.topology.random_peers import RandomPeers, SmallWorld, ring_offsets, without_replacement
 from goa_torch.topology.switching import RandomSwitching, StageSwitching
 from goa_torch.topology.uncertainty import UncertaintyGuided
 from goa_torch.types import Question, Reply
@@ -155,3 +155,16 @@ def test_a_hundred_thousand_agents_take_milliseconds(rule):
         torch.set_num_threads(threads)
     assert torch.equal(torch.bincount(topology.edge_index[1]), torch.full((100_000,), 2))
     assert min(seconds) < 0.05
+
+
+@pytest.mark.parametrize("n, k", [(4, 3), (5, 3), (5, 4), (6, 4), (6, 5), (7, 5), (9, 6), (3, 2)])
+def test_small_worlds_draw_from_whoever_is_outside_the_ring_neighbours(n, k):
+    outside = n - 1 - k
+    far = k - (k + 1) // 2
+    for round in range(1, 12):
+        topology = SmallWorld(k)(graphs([n]), round)
+        for node in range(n):
+            heard = senders(topology, node)
+            assert len(set(heard)) == len(heard) == k and node not in heard
+            ring = {(node + offset) % n for offset in ring_offsets(k).tolist()}
+            assert len(set(heard) - ring) == min(far, outside)

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goa_torch.nn.edges import from_dense, merge_duplicates, to_dense
+from goa_torch.nn.edges import from_dense, merge_duplicates, plain, to_dense
 from goa_torch.topology.relevance import relevance_topology, share
 from goa_torch.types import Topology
 
@@ -85,3 +85,16 @@ def test_duplicate_edges_are_one_edge_of_the_summed_weight_and_keep_their_gradie
     assert edges(merged) == {(0, 1): 3.0, (1, 0): 3.0}
     merged.edge_weight.sum().backward()
     assert weight.grad.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_shares_of_next_to_nothing_have_finite_gradients(dtype):
+    weight = torch.full((2,), torch.finfo(dtype).tiny / 8, dtype=dtype, requires_grad=True)
+    part = share(weight, torch.tensor([0, 0]), 1)
+    part[0].backward()
+    assert part.tolist() == [0.5, 0.5] and torch.isfinite(weight.grad).all()
+
+
+def test_dense_matrices_keep_graphs_without_nodes_at_the_end():
+    topology, batch = plain(torch.tensor([[0], [1]])), torch.tensor([0, 0])
+    assert to_dense(topology, batch).shape == (1, 2, 2) and to_dense(topology, batch, num_graphs=3).shape == (3, 2, 2)
