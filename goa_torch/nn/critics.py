@@ -36,7 +36,7 @@ class CriticConv(AgentConv):
                    for sender, r in edges]
         draws = [1 + state.local(sender) for sender, _ in edges]  # draw 0 writes the artefact
         replies = speak(state, critics, "pass", self.weighting, prompts=prompts, draw=draws, template="critic",
-                        whole=True)
+                        must_fit="all")
         written: dict[tuple[int, int], str] = {}
         for (sender, receiver), critic, reply in zip(edges, critics, replies):
             state.log(receiver.question, "critic", round=state.round, text=reply.text, error=reply.error,

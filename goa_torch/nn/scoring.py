@@ -106,7 +106,7 @@ class Scoring(RankedMessagePassing):
             extra = [{"n": len(receiver.heard)} for receiver in receivers]
             options = [option_labels(facts["n"], first=1) for facts in extra] if weighs else None
             replies = speak(state, receivers, "score", "none", prompts=prompts, draw=draw, extra=extra,
-                            template=self.template if weighs else None, options=options, whole=True)
+                            template=self.template if weighs else None, options=options, must_fit="all")
             again = []
             for receiver, reply in zip(receivers, replies):
                 scores[receiver.node] = read = None if reply.failed else self._read(reply, len(receiver.heard))

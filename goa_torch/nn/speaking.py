@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ..agents.prompts import PromptSet
     from ..state import State
 
+MustFit = Literal["none", "some", "all"]
 Weighting = Literal["words", "numbers", "order", "none"]
 HIGH, MODERATE = 0.7, 0.4
 Facts = dict[str, Any] | Callable[["Receiver"], dict[str, Any]]
@@ -111,7 +112,7 @@ def speak(state: State, receivers: Sequence[Receiver], purpose: Purpose, weighti
           label_ones: bool = False, prompts: PromptSet | None = None, draw: int | Sequence[int] = 0,
           extra: Sequence[Facts] | None = None, template: str | None = None,
           compose: Compose | None = None, options: Sequence[tuple[str, ...]] | None = None,
-          whole: bool = False) -> list[Reply]:
+          must_fit: MustFit = "none") -> list[Reply]:
     """Asks every receiver at once: one batch for each model.
 
     Messages that do not fit the context are left out, quietest first; question and own reply stay, also where it is
@@ -127,7 +128,8 @@ def speak(state: State, receivers: Sequence[Receiver], purpose: Purpose, weighti
         compose: turns a receiver and its rendered prompt into the whole chat; earlier turns (``receiver.past``) are
             forgotten, oldest first, before a message is cut.
         options: for each receiver, replies whose likelihood is asked for instead of a reply.
-        whole: do not ask receivers that cannot read all of their messages; they get a failure, without a call.
+        must_fit: how many of its messages a receiver must be able to read to be asked at all; who cannot gets a failure,
+            without a call.
     """
     requests = []
     for number, receiver in enumerate(receivers):
@@ -143,7 +145,8 @@ def speak(state: State, receivers: Sequence[Receiver], purpose: Purpose, weighti
         requests.append(Request(receiver.agent, messages, purpose, receiver.question,
                                 0 if purpose == "readout" else state.round, receiver.instance,
                                 draw if isinstance(draw, int) else draw[number], options[number] if options else None))
-    asked = [number for number, receiver in enumerate(receivers) if not (whole and receiver.cut)]
+    asked = [number for number, receiver in enumerate(receivers)
+             if not receiver.cut or must_fit == "none" or (must_fit == "some" and receiver.heard)]
     replies = [Reply.failure("the messages to read do not fit the context", Usage())] * len(receivers)
     for number, reply in zip(asked, state.recorder.ask([requests[number] for number in asked])):
         replies[number] = reply

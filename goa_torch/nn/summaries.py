@@ -23,7 +23,8 @@ class SummaryConv(AgentConv):
     .. math:: S_g = \mathrm{MetaLLM} \left( Q, \bigoplus_{i \in g} R_i \right), \quad
               R'_j = v_j \left( Q, R_j, \bigoplus_{g \not\ni j} S_g \right).
 
-    In other rounds it is an ordinary :class:`AgentConv`. A summary that failed is not heard.
+    In other rounds it is an ordinary :class:`AgentConv`. A summary that failed is not heard; of a group none of whose
+    replies fit, there is none.
     """
 
     def __init__(self) -> None:
@@ -70,9 +71,8 @@ class SummaryConv(AgentConv):
                 heard = [(v, 1.0) for v in nodes if group[v] == number]
                 receivers.append(Receiver(state.pool.meta, question, heard))
         replies = speak(state, receivers, "pass", self.weighting, prompts=prompts, template="summary",
-                        draw=[1 + number for _, number in keys])
+                        draw=[1 + number for _, number in keys], must_fit="some")
         for (question, number), receiver, reply in zip(keys, receivers, replies):
             state.log(question, "summary", round=state.round, group=number, text=reply.text, error=reply.error,
                       nodes=[state.local(v) for v, _ in receiver.heard], cut=[state.local(v) for v in receiver.cut])
-        return {key: reply.text for key, receiver, reply in zip(keys, receivers, replies)
-                if reply.text is not None and receiver.heard}
+        return {key: reply.text for key, reply in zip(keys, replies) if reply.text is not None}

@@ -41,7 +41,7 @@ class Handoff(nn.Module):
             cards = [str(state.agent_of(node).card) for node in state.nodes_of(question)]
             extra.append({"cards": cards, "k": 1})
         chosen: dict[int, int] = {}
-        replies = speak(state, receivers, "select", extra=extra, template="handoff", whole=True)
+        replies = speak(state, receivers, "select", extra=extra, template="handoff", must_fit="all")
         for question, receiver, reply in zip(open_, receivers, replies):
             nodes = state.nodes_of(question)
             options = len(nodes) + (question in latest)  # the last index means that the latest reply is final

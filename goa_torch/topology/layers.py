@@ -46,7 +46,7 @@ class RankedLayers(nn.Module):
                 receivers.append(Receiver(state.pool.meta, question, [(v, 1.0) for v in nodes]))
                 members.append(nodes)
         replies = speak(state, receivers, "select", "order", extra=[{"k": self.keep}] * len(receivers),
-                        template="rank", whole=True)
+                        template="rank", must_fit="all")
         state.kept = state.kept.clone()
         for receiver, nodes, reply in zip(receivers, members, replies):
             shown = [v for v, _ in receiver.heard]

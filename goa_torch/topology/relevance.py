@@ -12,6 +12,7 @@ from ..nn.edges import complete_edges
 from ..types import Topology
 
 if TYPE_CHECKING:
+    from ..nn.readout import TieBreak
     from ..state import State
 
 Flow = Literal["both", "reversed", "source_to_target", "target_to_source"]
@@ -81,10 +82,12 @@ class Relevance(nn.Module):
         one_by_one: the released code's way back: sources are visited one after the other and read replies that
             already changed. Each visit is a round.
         only_top: with ``one_by_one``, only the top source is refined (the released max readout).
+        tie_break: what goes before names among equally relevant nodes, as in
+            :class:`~goa_torch.nn.readout.MaxReadout`.
     """
 
     def __init__(self, scoring: nn.Module, flow: Flow = "both", ones: bool = False, one_by_one: bool = False,
-                 only_top: bool = False, tie_break=None) -> None:
+                 only_top: bool = False, tie_break: TieBreak | None = None) -> None:
         super().__init__()
         self.scoring = scoring
         self.flow = flow
@@ -98,7 +101,7 @@ class Relevance(nn.Module):
         return _DIRECTIONS[self.flow]
 
     def visits(self, state: State) -> int:
-        """How many rounds one pass up takes: 1, or with ``one_by_one`` one for each source of the largest graph."""
+        """How many rounds one pass up takes: 1, or with ``one_by_one`` one for each source there can be."""
         if not self.one_by_one:
             return 1
         return 1 if self.only_top else max(1, len(state.pool) - 1)  # not of this batch: rounds name random streams

@@ -8,11 +8,14 @@ from collections import Counter
 import pytest
 import torch
 
+from goa_torch.agents.base import Agent
+from goa_torch.agents.echo import EchoModel
+from goa_torch.agents.pool import Pool
 from goa_torch.errors import UserError
 from goa_torch.methods import build_method
 from goa_torch.nn.confidence import recalibrated, stated_confidence
 from goa_torch.nn.trust import tfidf_similarity
-from goa_torch.types import Reply
+from goa_torch.types import Card, Reply
 from tests.methods.test_macnet import DrawSpy
 from tests.worlds import DOMAINS, Spy, echo_pool, questions
 
@@ -264,3 +267,17 @@ def test_trust_is_worked_out_once_for_each_question(monkeypatch):
                                          ("confidence: .5", 0.5)])
 def test_a_negative_confidence_is_none(text, level):
     assert stated_confidence(text) == level
+
+
+@pytest.mark.parametrize("room, heard", [(70, 0), (110, 1), (400, 2)])
+def test_a_group_none_of_whose_replies_fit_is_neither_summarised_nor_heard(room, heard):
+    pool = echo_pool(lambda chat: "word " * 40)
+    meta = Agent("writer", EchoModel(lambda chat: "summary", context_length=64 + room), Card("writer"))
+    pool = Pool(pool.agents, pool.prompts, meta, pool.sampling)
+    [result] = build_method("groupdebate", pool, n=None, groups=3, rounds=1)(questions(1))
+    summaries = [stage for stage in result.trace["stages"] if stage["stage"] == "summary"]
+    assert [len(stage["nodes"]) for stage in summaries] == [heard] * 3
+    assert [len(stage["cut"]) for stage in summaries] == [2 - heard] * 3
+    assert len(meta.model.chats) == (3 if heard else 0)
+    edges = [edge for stage in result.trace["stages"] if stage["stage"] == "pass" for edge in stage["edges"]]
+    assert len(edges) == (6 * 4 if heard else 0)
