@@ -128,8 +128,8 @@ def speak(state: State, receivers: Sequence[Receiver], purpose: Purpose, weighti
         compose: turns a receiver and its rendered prompt into the whole chat; earlier turns (``receiver.past``) are
             forgotten, oldest first, before a message is cut.
         options: for each receiver, replies whose likelihood is asked for instead of a reply.
-        must_fit: how many of its messages a receiver must be able to read to be asked at all; who cannot gets a failure,
-            without a call.
+        must_fit: how many of its messages a receiver must be able to read to be asked at all; who cannot gets a
+            failure, without a call.
     """
     requests = []
     for number, receiver in enumerate(receivers):
