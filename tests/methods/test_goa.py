@@ -189,12 +189,24 @@ def test_unfinished_replies_abstain():
 
 
 def test_the_released_max_readout_reads_the_agent_that_was_refined_out():
-    tie = lambda chat: "0.5, 0.5" if "Write 2 numbers" in chat.text else say_by_purpose(chat)  # noqa: E731
-    pool = echo_pool(tie)
-    [result] = build_method("goa", pool, mode="released")(questions(1))
+    def tie(chat):
+        if "Reply with one JSON object" in chat.text:
+            return '{"answer": "x", "confidence_level": 0.9}'
+        return "0.5, 0.5" if "Write 2 numbers" in chat.text else say_by_purpose(chat)
+
+    [result] = build_method("goa", echo_pool(tie), mode="released")(questions(1))
+    assert result.trace["agents"] == ["biomedical", "code", "finance"]  # by name the first, by domain the second
     up = stages(result, "pass")[-1]
     [[top, _]] = stages(result, "readout")[0]["edges"]
     assert [reply["node"] for reply in up["replies"]] == [top]
+
+
+def test_a_confidence_that_is_no_number_is_not_sure():
+    def say(chat):
+        return '{"confidence_level": NaN}' if "Reply with one JSON object" in chat.text else say_by_purpose(chat)
+
+    [result] = build_method("goa", echo_pool(say), mode="released")(questions(1))
+    assert result.trace["agents"] == ["general"] * 3
 
 
 @pytest.mark.parametrize("names", [None, ["first", "second"], ["second", "first"]])
