@@ -161,6 +161,15 @@ def test_a_failed_call_is_no_answer_and_a_status_of_its_own(capsys, tmp_path):
     assert "No answer: echo was told to fail" in out
 
 
+def test_a_comparison_whose_every_answer_failed_says_why_and_has_a_status_of_its_own(capsys, tmp_path):
+    (tmp_path / "mute.yaml").write_text(
+        "models: {m: {backend: echo, rules: []}}\nagents: [{name: a, model: m, card: {domain: x}}]\n")
+    (tmp_path / "q.jsonl").write_text('{"question": "How much?", "gold_answer": "4"}\n')
+    (tmp_path / "e.yaml").write_text("pool: mute.yaml\ntasks: [{name: file, file: q.jsonl}]\nmethods: [single]\n")
+    status, out, _ = goa(capsys, "bench", str(tmp_path / "e.yaml"), "--out", str(tmp_path / "run"))
+    assert status == 1 and "commonest error: echo was told to fail" in " ".join(out.split())
+
+
 def test_interrupting_is_one_line(capsys, monkeypatch):
     def interrupted(argv):
         raise KeyboardInterrupt

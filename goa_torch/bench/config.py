@@ -81,7 +81,7 @@ class ExperimentConfig:
     seeds: list[int] = field(default_factory=lambda: [0])
     baseline: str | None = None
     sampling: Any = field(default_factory=dict)
-    batch_questions: int = 16
+    batch_questions: int = 48
     validation: list[Any] = field(default_factory=list)
     margin: float | None = None
     draws: int = 10_000

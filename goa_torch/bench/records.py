@@ -56,6 +56,13 @@ def record(result: Result, part: str, cell: Cell, task: str, seed: int, rank: in
     }
 
 
+def errors(record: Record) -> list[str]:
+    """What the failed calls of a line said, in order. Its answer came about without them, so a run that goes on
+    replaces the line."""
+    said = [call.get("error") or "unknown" for call in record["calls"] if call["finish_reason"] == "error"]
+    return said or ([record.get("error") or "unknown"] if record["status"] == FAILED else [])
+
+
 def usage_of(record: Record, kind: str = "usage") -> Usage:
     """``usage`` or ``paid`` of a line."""
     return Usage(**record[kind])

@@ -18,7 +18,7 @@ from .config import load_experiment
 from .distributed import Ranks, start_ranks
 from .plan import Cell, Plan, make_plan
 from .progress import Meter, Progress
-from .records import FAILED, record
+from .records import errors, record
 from .report import write_report
 from .store import Item, Record, RunFolder
 from .summary import best_agents, slim
@@ -42,7 +42,7 @@ def run_experiment(path: str | Path, overrides: Sequence[str] = (), limit: int |
 
     The folder holds ``config.yaml``, ``results.jsonl`` (one line for each method, question and seed),
     ``summary.json``, ``table.md``, ``table.csv`` and ``accuracy_cost.png``. If it is there already, only what is
-    missing or failed is run; more seeds and a larger limit may be asked of it, any other change is refused. The
+    missing, failed or rests on failed calls is run; more seeds and a larger limit may be asked of it, any other change is refused. The
     process may die at any moment. Started by a launcher, each process answers its share of the questions.
 
     Args:
@@ -170,7 +170,8 @@ class _Run:
 
     def missing(self, part: str, cells: Sequence[Cell], questions: Mapping[str, list[Question]],
                 any_agent: bool = False) -> set[Item]:
-        """Items without a result, whose latest result failed, or whose best agent has changed; of every rank.
+        """Items without a result, whose latest result failed or rests on calls that did, or whose best agent has
+        changed; of every rank.
 
         ``any_agent``: whichever agent was the best is right (before it is known).
         """
@@ -178,9 +179,9 @@ class _Run:
         wanted = {Item(part, cell.label, task, question.id, seed)
                   for cell in cells for task, listed in questions.items() for question in listed
                   for seed in self.plan.seeds}
-        latest = self.folder.results.latest(lambda line: (line["status"], line["settings"]))
-        finished = {item for item, (status, used) in latest.items()
-                    if status != FAILED and (any_agent or used == settings.get(item.method))}
+        latest = self.folder.results.latest(lambda line: (errors(line), line["settings"]))
+        finished = {item for item, (failed, used) in latest.items()
+                    if not failed and (any_agent or used == settings.get(item.method))}
         return wanted - finished
 
     def all_of(self, part: str, cells: Sequence[Cell], questions: Mapping[str, list[Question]]) -> None:

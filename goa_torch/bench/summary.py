@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import statistics
-from .records import FAILED, UNFINISHED, UNPARSED, usage_of
+from .records import FAILED, UNFINISHED, UNPARSED, errors, usage_of
 from .store import Item, Record
 
 #: Cost columns of a row and the line field each is the mean of, per question and seed.
@@ -45,6 +46,9 @@ def summarise(config: Mapping[str, Any], records: Iterable[Record]) -> dict[str,
         "wanted": wanted,
         "seeds": identity["seeds"],
         "margin": config["margin"],
+        "failed": sum(line["status"] == FAILED for line in tests),
+        "with_failed_calls": sum(bool(line["errors"]) for line in lines),
+        "commonest_error": _commonest(error for line in lines for error in line["errors"]),
         "best": best_agents(lines),
         "tasks": {
             task: {"questions": len(table.questions), "left_out": identity["tasks"][task]["questions"] -
@@ -166,11 +170,18 @@ def slim(record: Record) -> Record:
     """A line without its transcript; what went wrong on the way is counted in ``incidents``."""
     counts = dict.fromkeys(_INCIDENTS, 0)
     counts["failed_calls"] = sum(call["finish_reason"] == "error" for call in record["calls"])
+    more = {"incidents": counts, "errors": errors(record)}
     for stage in record["trace"].get("stages", ()):
         counts["unparsed_judges"] += stage.get("unparsed", 0) if stage.get("stage") == "score" else 0
         counts["unparsed_choices"] += bool(stage.get("fallback"))
         counts["cut_messages"] += len(stage.get("cut") or ())
-    return {key: value for key, value in record.items() if key not in ("calls", "trace")} | {"incidents": counts}
+    return {key: value for key, value in record.items() if key not in ("calls", "trace")} | more
+
+
+def _commonest(said: Iterable[str]) -> str | None:
+    """The text said most often, of several the first by name."""
+    counts = Counter(said)
+    return min(counts, key=lambda text: (-counts[text], text)) if counts else None
 
 
 def _total(lines: Sequence[Record], kind: str) -> dict[str, Any]:

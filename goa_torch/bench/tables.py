@@ -61,12 +61,19 @@ def overall_notes(summary: Mapping[str, Any]) -> list[str]:
     lines = []
     if not summary["complete"]:
         lines.append(f"Not finished: {summary['results']:,} of {summary['wanted']:,} results.")
+    if summary["with_failed_calls"]:
+        lines.append(f"Results with failed calls: {summary['with_failed_calls']:,} (commonest error: "
+                     f"{summary['commonest_error']}). They count as they are; the same command asks for them again.")
     for pool, best in summary["best"].items():
         lines.append(f"Best agent of pool {pool} on validation questions: {best['agent']} "
                      f"({100 * best['accuracy']:.1f}% of {best['results']}).")
     usage, paid = (summary["totals"][kind] for kind in ("usage", "paid"))
     lines.append(f"Methods alone: {usage['calls']:,} calls, {_tokens(usage):,} tokens. Paid, identical calls shared: "
                  f"{paid['calls']:,} calls, {_tokens(paid):,} tokens.")
+    if (choosing := summary["validation_totals"]["usage"])["calls"]:
+        paid = summary["validation_totals"]["paid"]
+        lines.append(f"Besides, to choose agents on validation questions: {choosing['calls']:,} calls, "
+                     f"{_tokens(choosing):,} tokens; paid {paid['calls']:,} calls, {_tokens(paid):,} tokens.")
     return lines
 
 

@@ -1,12 +1,14 @@
 """Compare methods on benchmark questions, as an experiment file says.
 
 Keys of the file can be overridden: goa bench experiments/quickstart.yaml seeds=[0,1,2] sampling.temperature=0
-The run can be killed at any moment; the same command resumes it.
+The run can be killed at any moment; the same command resumes it, and asks again where calls failed. The exit status is 1
+if every answer failed.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
 from ..errors import UserError
@@ -20,10 +22,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, metavar="DIR", help="the run folder")
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: argparse.Namespace) -> int:
     from ..bench import run_experiment
 
     for word in args.overrides:
         if "=" not in word:
             raise UserError(f"{word!r} is not an override; write key=value")
-    run_experiment(args.experiment, overrides=args.overrides, limit=args.limit, seeds=args.seeds, out=args.out)
+    folder = run_experiment(args.experiment, overrides=args.overrides, limit=args.limit, seeds=args.seeds,
+                            out=args.out)
+    summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    return int(0 < summary["results"] == summary["failed"])

@@ -157,13 +157,29 @@ def test_a_run_that_broke_goes_on_where_it_was_and_comes_to_the_same(write, run)
 def test_failed_items_are_tried_again_and_the_latest_line_counts(write, run):
     path = write(methods=["single", "vote"], texts=["What is 1?", "Please fail"])
     folder = run(path)
-    assert [line["status"] for line in lines(folder)].count("failed") == 1  # a vote of no answers is unparsed
+    assert [line["status"] for line in lines(folder)].count("failed") == 2  # a vote of nobody fails as well
     pool = world.make_pool(lambda chat: "Answer: B")
     run(path, pool=pool)
-    assert len(pool.models[0].chats) == 1 and len(lines(folder)) == 5
-    assert rows(folder)["single"]["failed"] == 0 and summary(folder)["complete"]
+    assert len(pool.models[0].chats) == 4 and len(lines(folder)) == 6  # what single asks, vote asks too
+    assert rows(folder)["single"]["failed"] == rows(folder)["vote"]["failed"] == 0 and summary(folder)["complete"]
     everything = [Usage(**line["paid"]) for line in lines(folder)]
     assert summary(folder)["totals"]["paid"]["calls"] == sum(everything, Usage()).calls
+
+
+def test_answers_that_rest_on_failed_calls_are_named_and_asked_for_again(write, run):
+    path = write(methods=["vote"], questions=2)
+
+    def say(chat):
+        return None if "You are math" in chat.text and "What is 1" in chat.text else "Answer: B"
+
+    folder = run(path, pool=world.make_pool(say))
+    assert [line["status"] for line in lines(folder)] == ["answered", "answered"]
+    note = "Results with failed calls: 1 (commonest error: echo was told to fail)."
+    assert note in (folder / "table.md").read_text() and summary(folder)["failed"] == 0
+    pool = world.make_pool(lambda chat: "Answer: B")
+    run(path, pool=pool)
+    assert len(pool.models[0].chats) == 1 and len(lines(folder)) == 3  # the others were in the cache
+    assert "failed calls" not in (folder / "table.md").read_text() and rows(folder)["vote"]["failed_calls"] == 0
 
 
 def test_a_changed_experiment_is_refused_by_name_and_touches_nothing(write, run):
@@ -236,6 +252,7 @@ def test_the_best_agent_is_chosen_on_validation_questions_only(write, run):
     asked = len(pool.models[0].chats)
     run(path, pool=pool)
     assert len(pool.models[0].chats) == asked
+    assert "on validation questions: 32 calls" in (folder / "table.md").read_text()
     assert "Best agent of pool tiny on validation questions: math (100.0% of 8)" in (folder / "table.md").read_text()
 
 
