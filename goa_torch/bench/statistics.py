@@ -187,7 +187,7 @@ def detectable_difference(variance: float, power: float = 0.8, alpha: float = 0.
     r"""The smallest true difference found with probability ``power`` at two-sided level ``alpha``:
     :math:`(z_{1-\alpha/2} + z_{power}) \sqrt{variance}`, the variance that of the mean paired difference.
 
-    NaN if the pairs never differed: then they say nothing about how much they might.
+    NaN if the difference is the same on every question: then nothing is known about how much it might vary.
     """
     if not variance > 0:
         return float("nan")

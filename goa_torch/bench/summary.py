@@ -120,12 +120,13 @@ def _rows(tables: Sequence[_Table], baselines: Mapping[str, str], draws: int, ma
     for column, (label, baseline) in enumerate(compared):
         row, samples = rows[labels.index(label)], differences[:, column]
         pairs = [(t.correct[label], t.correct[baseline]) for t in tables]
-        low, high = statistics.percentile_interval(samples)
+        spread = bool(np.ptp(samples) > 1e-12)  # without any, resampling knows nothing about how sure it is
+        low, high = statistics.percentile_interval(samples) if spread else (None, None)
         p = statistics.paired_test(*pairs[0]) if len(pairs) == 1 else statistics.paired_macro_test(pairs, draws)
         variance = sum(statistics.difference_variance(a, b) for a, b in pairs) / len(pairs) ** 2
         row.update(baseline=baseline, difference=float(np.mean([a.mean() - b.mean() for a, b in pairs])),
                    difference_low=low, difference_high=high, p=p,
-                   equivalence_p=statistics.equivalence_p(samples, margin) if margin else None,
+                   equivalence_p=statistics.equivalence_p(samples, margin) if margin and spread else None,
                    detectable=_number(statistics.detectable_difference(variance)))
         tests.append((row, p))
     for (row, _), adjusted in zip(tests, statistics.holm([p for _, p in tests]), strict=True):

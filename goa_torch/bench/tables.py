@@ -15,11 +15,13 @@ Row = Mapping[str, Any]
 TABLE_WIDTH = 120
 
 _EXPLAINED = (
-    "Accuracy in % with its 95% interval (hierarchical bootstrap over questions x seeds); sd is over seeds. Difference "
-    "to the baseline in points, paired by question and seed, with its 95% interval; p by the exact paired test (with "
-    "one seed McNemar's), corrected by Holm within the table. Unparsed, unfinished and failed answers count as wrong. "
-    "Calls, tokens (prompt + completion), sequential depth and seconds are a question's mean cost if the method ran "
-    "alone; paid is what this run paid after sharing identical calls between methods and with the cache. Front names "
+    "Accuracy in % with its 95% interval (hierarchical bootstrap over questions x seeds); sd is over seeds. "
+    "Difference to the baseline in points, paired by question and seed, with its 95% interval; p by the exact paired "
+    "test (with one seed McNemar's), corrected by Holm within the table; [-] where every resample shows the same "
+    "difference, so that there is no spread to make an interval from. Unparsed, unfinished and failed answers count "
+    "as wrong. Calls, tokens (prompt + completion), sequential depth and seconds are a question's mean cost if the "
+    "method ran alone; paid is what this run paid after sharing identical calls between methods and with the cache "
+    "(calls that a run made before it was killed are in the cache when it goes on: they count as shared). Front names "
     "the costs for which no other method is as good for less."
 )
 
@@ -43,11 +45,14 @@ def notes(summary: Mapping[str, Any], rows: Sequence[Row]) -> list[str]:
         lines.append(f"Smallest detectable difference to the baseline (80% power, two-sided 5%, one comparison): "
                      f"{spread} points; smaller ones may be there and not show.")
     elif len(rows) > 1:
-        lines.append("Smallest detectable difference: unknown, since no outcome differed from the baseline's.")
+        lines.append("Smallest detectable difference: unknown, since differences to the baseline are the same on every "
+                     "question, which says nothing about how much they may vary.")
     if summary["margin"]:
         alike = [row["method"] for row in rows if row["equivalence_p"] is not None and row["equivalence_p"] < 0.05]
+        unknown = [row["method"] for row in rows if row["difference"] is not None and row["equivalence_p"] is None]
         lines.append(f"Equivalent to the baseline within {100 * summary['margin']:g} points (TOST, 5%): "
-                     f"{', '.join(alike) or 'none shown'}.")
+                     f"{', '.join(alike) or 'none shown'}."
+                     + (f" Not to be said, every question showing the same: {', '.join(unknown)}." if unknown else ""))
     for field, what in (("failed_calls", "calls failed"), ("unparsed_judges", "judges left out as unreadable"),
                         ("unparsed_choices", "choices of agents unreadable and drawn instead"),
                         ("cut_messages", "messages cut because they did not fit")):
@@ -111,6 +116,8 @@ def _accuracy(row: Row, digits: int = 1) -> str:
 def _difference(row: Row, digits: int = 1) -> str:
     if row["difference"] is None:
         return "baseline"
+    if row["difference_low"] is None:
+        return f"{signed(row['difference'])} [-]"
     low, high = (signed(row[f"difference_{end}"], digits) for end in ("low", "high"))
     return f"{signed(row['difference'])} [{low}, {high}]"
 

@@ -1,8 +1,8 @@
 """Compare methods on benchmark questions, as an experiment file says.
 
 Keys of the file can be overridden: goa bench experiments/quickstart.yaml seeds=[0,1,2] sampling.temperature=0
-The run can be killed at any moment; the same command resumes it, and asks again where calls failed. The exit status is 1
-if every answer failed.
+The run can be killed at any moment; the same command resumes it, and asks again where calls failed. The exit status
+is 1 if every answer failed.
 """
 
 from __future__ import annotations

@@ -77,11 +77,17 @@ def test_the_order_of_lines_changes_nothing(two_tasks):
     assert summarise(config, lines) == summarise(config, shuffled)
 
 
-def test_a_method_that_equals_the_baseline_differs_by_exactly_nothing():
-    x = outcomes(0.5, 20, 3, 0)
-    row = summarise(*make({"t": {"single": x, "same": x}}, margin=0.01))["tasks"]["t"]["rows"][1]
-    assert (row["difference"], row["difference_low"], row["difference_high"]) == (0, 0, 0)
-    assert row["p_holm"] == 1 and row["equivalence_p"] < 0.05 and row["detectable"] is None
+@pytest.mark.parametrize("difference", [0, 1])
+def test_a_difference_without_spread_has_no_interval_and_no_equivalence(difference):
+    x = outcomes(0.5, 20, 3, 0) if difference == 0 else np.zeros((20, 3), dtype=bool)
+    summary = summarise(*make({"t": {"single": x, "other": x | bool(difference)}}, margin=0.01))
+    row = summary["tasks"]["t"]["rows"][1]
+    assert (row["difference"], row["difference_low"], row["difference_high"]) == (difference, None, None)
+    assert row["equivalence_p"] is None and row["detectable"] is None
+    assert row["p_holm"] == 1 if difference == 0 else row["p_holm"] < 0.001
+    text = markdown(summary)
+    assert f"{100.0 * difference:+.1f} [-] |" in text and "every question showing the same: other." in text
+    assert "none shown" in text
 
 
 def test_only_questions_that_everybody_answered_are_compared(two_tasks):
