@@ -85,6 +85,7 @@ class OpenAIModel(LanguageModel):
             ("max_retries", max_retries, max_retries >= 0, "0 or more"),
             ("backoff", backoff, backoff >= 0, "0 or more"),
             ("max_wait", max_wait, max_wait >= 0, "0 or more"),
+            ("context_length", context_length, context_length is None or context_length >= 1, "at least 1"),
         ):
             if not right:
                 raise UserError(f"server model {self.name!r}: {key} must be {bounds}, not {value!r}")

@@ -37,8 +37,12 @@ class Transport:
         self.api_key_env = api_key_env
         self.timeout = timeout
         self.connect_timeout = connect_timeout
-        url = urlsplit(self.base_url)
-        if url.scheme not in ("http", "https") or not url.hostname:
+        try:
+            url = urlsplit(self.base_url)
+            readable = url.port != 0  # a port that is no number is an error of its own
+        except ValueError:
+            url, readable = urlsplit(""), False
+        if not readable or url.scheme not in ("http", "https") or not url.hostname:
             raise UserError(f"server: base_url must look like http://localhost:8000/v1, not {_bare(self.base_url)!r}")
         if url.username or url.password or url.query or url.fragment:
             raise UserError(f"server {url.hostname}: base_url must hold no credentials and no query; keys come from "

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..config import Place, first_line, read_yaml, typed
 from ..errors import UserError, unknown
@@ -17,7 +17,10 @@ from ..paths import models_folder
 from ..types import Card, Chat, Sampling
 from .base import Agent, LanguageModel
 from .pool import Pool
+from .pool_values import check_arguments, check_containers, check_name
 from .prompts import PURPOSES, PromptSet
+
+T = TypeVar("T")
 
 #: Where each backend's constructor lies; loaded when a pool first uses it.
 BACKENDS = {
@@ -96,10 +99,16 @@ def pool_path(name_or_path: str | Path) -> Path:
     Raises:
         UserError: if there is none.
     """
-    path = Path(name_or_path)
-    if path.suffix.lower() in (".yaml", ".yml") or len(path.parts) > 1:
+    given = str(name_or_path)
+    instead = f"name a YAML file or one of {', '.join(pool_names())}"
+    if not given.strip():
+        raise UserError(f"pool: the name is empty; {instead}")
+    path = Path(given)
+    if path.suffix.lower() in (".yaml", ".yml") or given in (".", "..") or re.search(r"[/\\]", given):
+        if path.is_dir():
+            raise UserError(f"pool: {given} is a folder; {instead}")
         if not path.is_file():
-            raise UserError(f"pool: no file {path}; name a YAML file or one of {', '.join(pool_names())}")
+            raise UserError(f"pool: no file {given}; {instead}")
         return path
     shipped = models_folder() / f"{path}.yaml"
     if not shipped.is_file():
@@ -111,24 +120,25 @@ def read_pool(name_or_path: str | Path) -> PoolConfig:
     """The configuration of a pool, checked key by key; builds and loads nothing."""
     path = pool_path(name_or_path)
     place = Place(path)
-    config = typed(PoolConfig, read_yaml(path), place)
+    config = _typed(PoolConfig, read_yaml(path), place)
     config.name = config.name or path.stem
+    check_name(config.name, place / "name")
     if not config.agents:
         raise UserError(f"{place / 'agents'}: list at least one agent")
-    config.agents = [typed(AgentConfig, entry, place / "agents" / i) for i, entry in enumerate(config.agents)]
+    config.agents = [_typed(AgentConfig, entry, place / "agents" / i) for i, entry in enumerate(config.agents)]
     if isinstance(config.meta, dict):
-        config.meta = typed(AgentConfig, config.meta, place / "meta")
+        config.meta = _typed(AgentConfig, config.meta, place / "meta")
     for agent, where in [(agent, place / "agents" / i) for i, agent in enumerate(config.agents)] + (
             [(config.meta, place / "meta")] if isinstance(config.meta, AgentConfig) else []):
-        if not agent.name.strip():
-            raise UserError(f"{where / 'name'}: must not be empty")
+        check_name(agent.name, where / "name")
         if agent.model not in config.models:
             raise unknown("model", agent.model, config.models, str(where / "model"))
     for label, entry in config.models.items():
+        check_name(label, place / "models")
         if not isinstance(entry, dict) or "backend" not in entry:
             raise UserError(f"{place / 'models' / label}: must be a mapping with 'backend' ({', '.join(BACKENDS)}) "
                             "and its arguments")
-        if entry["backend"] not in BACKENDS:
+        if not isinstance(entry["backend"], str) or entry["backend"] not in BACKENDS:
             raise unknown("backend", entry["backend"], BACKENDS, str(place / "models" / label / "backend"))
     return config
 
@@ -159,6 +169,11 @@ def load_pool(name_or_path: str | Path) -> Pool:
         raise error if str(path) in str(error) else UserError(f"{place}: {error}") from error
 
 
+def _typed(cls: type[T], data: Any, place: Place) -> T:
+    check_containers(cls, data, place)
+    return typed(cls, data, place)
+
+
 def _model(label: str, entry: dict[str, Any], place: Place) -> LanguageModel:
     arguments = dict(entry)
     backend = arguments.pop("backend")
@@ -175,6 +190,7 @@ def _model(label: str, entry: dict[str, Any], place: Place) -> LanguageModel:
         inspect.signature(build).bind(**arguments)
     except TypeError as error:
         raise UserError(f"{place}: {error} (backend {backend!r})") from error
+    check_arguments(build, arguments, place)
     try:
         return build(**arguments)
     except (TypeError, ValueError) as error:
@@ -196,17 +212,22 @@ class _CardConfig:
 def _card(entry: Any, place: Place) -> Card:
     if isinstance(entry, str):
         path = place.file.parent / entry
+        if not path.is_file():
+            raise UserError(f"{place}: no file {entry!r} beside the pool file; a card is a mapping with a domain, or a "
+                            "YAML file of one, or a README.md")
         if path.suffix.lower() == ".md":
             from .cards import card_from_file
 
             return card_from_file(path)
         place, entry = Place(path), read_yaml(path)
-    config = typed(_CardConfig, entry, place)
+    config = _typed(_CardConfig, entry, place)
+    if not config.domain.strip():
+        raise UserError(f"{place / 'domain'}: must not be empty; say what the agent is good at (general, say)")
     return Card(config.domain, tuple(config.tasks), config.size, config.features)
 
 
 def _sampling(entry: Any, place: Place) -> dict[Any, Sampling]:
-    shared = typed(SamplingConfig, entry or {}, place)
+    shared = _typed(SamplingConfig, entry or {}, place)
     for purpose in shared.by_purpose:
         if purpose not in PURPOSES:
             raise unknown("purpose", purpose, PURPOSES, str(place / "by_purpose" / purpose))
@@ -217,7 +238,7 @@ def _sampling(entry: Any, place: Place) -> dict[Any, Sampling]:
         where = place / "by_purpose" / purpose if own else place
         if not isinstance(own, dict) or "by_purpose" in own:
             raise UserError(f"{where}: must be a mapping with some of {', '.join(values)}")
-        merged = typed(SamplingConfig, values | own, where)
+        merged = _typed(SamplingConfig, values | own, where)
         try:
             decoding[purpose] = Sampling(merged.temperature, merged.top_p, merged.max_new_tokens, tuple(merged.stop))
         except ValueError as error:
@@ -227,7 +248,7 @@ def _sampling(entry: Any, place: Place) -> dict[Any, Sampling]:
 
 def _prompts(name: str, place: Place) -> Path:
     shipped = models_folder() / "prompts"
-    folder = next((f for f in (shipped / name, place.file.parent / name) if f.is_dir()), None)
+    folder = next((f for f in (shipped / name, place.file.parent / name) if name.strip() and f.is_dir()), None)
     if folder is None:
         names = [folder.name for folder in shipped.iterdir() if (folder / "select.jinja").is_file()]
         raise unknown("set of prompts (nor is it a folder beside the pool file)", name, names, str(place))
@@ -237,7 +258,7 @@ def _prompts(name: str, place: Place) -> Path:
     return folder
 
 
-def echo_model(rules: list[dict[str, str]] | None = None, name: str = "echo",
+def echo_model(rules: list[dict[str, Any]] | None = None, name: str = "echo",
                context_length: int | None = None) -> LanguageModel:
     r"""An :class:`~goa_torch.agents.echo.EchoModel` that follows ``rules``, as pool files write them.
 
@@ -250,16 +271,27 @@ def echo_model(rules: list[dict[str, str]] | None = None, name: str = "echo",
     """
     from .echo import EchoModel
 
+    if context_length is not None and context_length < 1:
+        raise UserError(f"context_length must be at least 1, not {context_length!r}")
     if rules is None:
         return EchoModel(name=name, context_length=context_length)
     compiled = []
     for number, rule in enumerate(rules):
         if not isinstance(rule, dict) or set(rule) != {"when", "say"}:
             raise UserError(f"rules[{number}] must be a mapping with 'when' and 'say', not {rule!r}")
+        for key, value in rule.items():
+            if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+                raise UserError(f"rules[{number}].{key} must be text, not {value!r}; put it in quotes")
         try:
-            compiled.append((re.compile(str(rule["when"])), str(rule["say"])))
+            pattern, say = re.compile(str(rule["when"])), str(rule["say"])
         except re.error as error:
             raise UserError(f"rules[{number}].when is not a regular expression: {error}") from error
+        try:
+            pattern.sub(say, "")  # reads the template, whether or not anything matches
+        except (re.error, IndexError) as error:
+            raise UserError(f"rules[{number}].say names no group of its 'when': {error} in {say!r}; write \\\\ for a "
+                            "backslash") from error
+        compiled.append((pattern, say))
 
     def follow(chat: Chat) -> str | None:
         text = chat.text

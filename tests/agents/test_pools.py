@@ -18,6 +18,8 @@ POOL = {
                {"name": "b", "model": "m", "card": {"domain": "law", "tasks": ["contracts"]}, "system": "You are b."}],
 }
 
+SERVER = {"backend": "openai", "model": "x", "base_url": "http://localhost:1/v1"}
+
 
 def write(folder: Path, **changes) -> Path:
     path = folder / "mine.yaml"
@@ -137,6 +139,35 @@ def test_a_path_that_begins_with_a_dot_is_relative_to_the_pool_file(tmp_path, mo
     ({"sampling": {"by_purpose": {"score": {"top_p": 3}}}}, r"by_purpose.score: sampling: top_p"),
     ({"name": "${oc.env:GOA_NOT_SET}"}, "GOA_NOT_SET"),
     ({"colour": "red"}, "unknown key 'colour'"),
+    ({"models": {"m": SERVER | {"base_url": 5}}}, r"models\.m\.base_url: must be text, not 5"),
+    ({"models": {"m": SERVER | {"base_url": "http://here:99999/v1"}}}, r"models\.m: server: base_url must look like"),
+    ({"models": {"m": SERVER | {"timeout": "x"}}}, r"models\.m\.timeout: must be a number, not 'x'"),
+    ({"models": {"m": SERVER | {"concurrency": True}}}, r"models\.m\.concurrency: must be a whole number, not True"),
+    ({"models": {"m": SERVER | {"extra_body": [1]}}}, r"models\.m\.extra_body: must be a mapping or null"),
+    ({"models": {"m": SERVER | {"context_length": -5}}}, "context_length must be at least 1, not -5"),
+    ({"models": {"m": {"backend": "hf", "source": "x", "on_tokens": "f"}}}, r"models\.m\.on_tokens: must be null"),
+    ({"models": {"m": {"backend": ["echo"]}}}, "unknown backend"),
+    ({"models": {"m": {"backend": "echo", "context_length": "x"}}}, r"context_length: must be a whole number or null"),
+    ({"models": {"m": {"backend": "echo", "context_length": 0}}}, "context_length must be at least 1, not 0"),
+    ({"models": {"m": {"backend": "echo", "rules": 5}}}, r"models\.m\.rules: must be a list or null, not 5"),
+    ({"models": {"m": {"backend": "echo", "rules": [{"when": "x", "say": r"\9"}]}}}, r"rules\[0\]\.say names no group"),
+    ({"models": {"m": {"backend": "echo", "rules": [{"when": "x", "say": r"\g<y>"}]}}}, r"rules\[0\]\.say names"),
+    ({"models": {"m": {"backend": "echo", "rules": [{"when": "x", "say": True}]}}}, r"rules\[0\]\.say must be text"),
+    ({"models": [1]}, r"models: must be a mapping, not \[1\]"),
+    ({"variables": [1]}, r"variables: must be a mapping, not \[1\]"),
+    ({"agents": {"a": 1}}, r"agents: must be a list, not"),
+    ({"agents": [{"name": "a", "model": "m", "card": {"domain": "x", "tasks": {"a": 1}}}]}, r"tasks: must be a list"),
+    ({"agents": [{"name": "a", "model": "m", "card": {"domain": " "}}]}, r"card\.domain: must not be empty"),
+    ({"agents": [{"name": "a", "model": "m", "card": "none.md"}]}, r"agents\[0\]\.card: no file 'none\.md'"),
+    ({"agents": [{"name": "a\x1b[31m", "model": "m", "card": {"domain": "x"}}]}, "printable"),
+    ({"agents": [{"name": "a\nb", "model": "m", "card": {"domain": "x"}}]}, "printable"),
+    ({"meta": {"name": "a\tb", "model": "m", "card": {"domain": "x"}}}, r"meta\.name: .*printable"),
+    ({"models": POOL["models"] | {"m\a": {"backend": "echo"}}}, "models: .*printable"),
+    ({"name": "p\u202eq"}, "printable"),
+    ({"sampling": [1]}, r"sampling: must be a mapping, not \[1\]"),
+    ({"sampling": {"stop": "END"}}, r"sampling\.stop: must be a list, not 'END'"),
+    ({"sampling": {"by_purpose": [1]}}, r"sampling\.by_purpose: must be a mapping, not \[1\]"),
+    ({"prompts": ""}, "unknown set of prompts"),
 ])
 def test_a_wrong_pool_file_is_one_line_that_says_what_and_where(tmp_path, changes, message):
     path = write(tmp_path, **changes)
@@ -162,3 +193,18 @@ def test_a_pool_that_does_not_exist_is_one_line(tmp_path):
         load_pool("smolm2")
     with pytest.raises(UserError, match="no file"):
         load_pool(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize(("name", "message"), [
+    ("", "the name is empty"), ("./f", r"no file \./f;"), ("./none/", r"no file \./none/;"), (".", "is a folder"),
+])
+def test_a_name_that_is_empty_or_a_path_to_nothing_is_answered_as_such(name, message):
+    with pytest.raises(UserError, match=message + ".* one of echo, paper, smollm2"):
+        load_pool(name)
+
+
+def test_numbers_may_stand_in_rules_and_where_fractions_are_asked_for(tmp_path):
+    rules = [{"when": 5, "say": 42}]
+    models = {"m": {"backend": "echo", "rules": rules}, "s": SERVER | {"timeout": 5, "api_key_env": None}}
+    pool = load_pool(write(tmp_path, models=models))
+    assert said("5?", pool) == "42"
