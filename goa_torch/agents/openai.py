@@ -17,7 +17,7 @@ from .base import EMBED, GENERATE, LOG_LIKELIHOOD, LanguageModel, sampling_per_c
 from .openai_dialect import Dialect
 from .openai_errors import Refusal, Refused, back_off
 from .openai_loop import LoopThread
-from .openai_reply import read_reply
+from .openai_reply import counts_tokens, read_reply
 from .openai_scores import embed, log_likelihood
 from .openai_transport import Transport
 
@@ -61,6 +61,8 @@ class OpenAIModel(LanguageModel):
         listed: the server lists the model under ``/models``; ``False`` for servers without such a list.
         log_likelihood: the server has vLLM's ``/tokenize`` and a ``/completions`` that echoes log-probabilities.
         embed_model: the name of a model that the server embeds texts with, under ``/embeddings``.
+
+    A server that sends no ``usage``, or nonsense in it, is warned of once: tokens then read as 0.
 
     A server that rejects a field (``seed``, ``top_p``, ``stop``, ``temperature``, or ``max_tokens`` for
     ``max_completion_tokens``) is asked again without it, once: what it wants is remembered and logged.
@@ -107,6 +109,7 @@ class OpenAIModel(LanguageModel):
         self.fingerprint = ":".join(["server", self._server.host, model, *self._variant()])
         self._loop = LoopThread(f"server model {self.name!r}")
         self._gate: asyncio.Semaphore | None = None
+        self._uncounted = False  # a reply came without token counts, which is said once
 
     @property
     def _where(self) -> str:
@@ -273,7 +276,12 @@ class OpenAIModel(LanguageModel):
                     _log.warning("server model %r: %s; from now on asked as %s", self.name, refused, learnt)
                     self._dialect = self._dialect | learnt
                 raise _AskAgain from None
-            return read_reply(answer, sampling, self.opens_reasoning)
+            reply = read_reply(answer, sampling, self.opens_reasoning)
+            if not self._uncounted and not counts_tokens(answer):
+                self._uncounted = True
+                _log.warning("%s: sends no token counts (usage); they read as 0, so totals are lower bounds",
+                             self._where)
+            return reply
 
         try:
             reply, retries = await self._persist(attempt, chat.stream)

@@ -17,7 +17,10 @@ from .. import randomness
 _TOO_LONG = re.compile(
     r"context[ _-]?(length|window|size)|max_model_len|maximum (context|sequence|input)|too many tokens"
     r"|(prompt|input|request|message)s?\b.{0,40}\b(too long|longer than)|reduce the length", re.IGNORECASE)
-_BEYOND_RETRY = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
+_LONE = re.compile("[\ud800-\udfff]")
+#: The code of a request that cannot be sent: its text is no Unicode text.
+NOT_TEXT = "not_text"
+_BEYOND_RETRY = frozenset({NOT_TEXT, "insufficient_quota", "billing_hard_limit_reached"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +66,24 @@ class Refused(Exception):
         self.refusal = refusal
 
 
+def decode(body: str) -> Any:
+    """The decoded JSON of an answer, in which every string can be sent on and written down: lone surrogates, which
+    JSON can spell (``\\ud83d``) and UTF-8 cannot, are U+FFFD.
+
+    Raises:
+        ValueError: it is no JSON.
+        RecursionError: it is nested too deep.
+    """
+    answer = json.loads(body)
+    if not re.search(r"\\u[dD][89a-fA-F]", body):  # nearly always, and embeddings are long
+        return answer
+    return json.loads(_LONE.sub("\ufffd", json.dumps(answer, ensure_ascii=False)))
+
+
 def read_refusal(status: int, headers: Mapping[str, str], body: str) -> Refusal:
     """The refusal in an HTTP answer. OpenAI, vLLM, SGLang, llama.cpp and FastAPI each word theirs differently."""
     try:
-        error: Any = json.loads(body)
+        error: Any = decode(body)
     except (ValueError, RecursionError):
         return Refusal(_line(body) or "no explanation", status, retry_after=retry_after(headers))
     return error_in(error, status, retry_after(headers))

@@ -59,8 +59,8 @@ def read_reply(answer: Any, sampling: Sampling, opened: bool = False) -> Reply:
 
 
 def read_usage(usage: Any) -> Usage:
-    """What the server counted. A count that it leaves out is 0: nothing is estimated, so totals over servers that do
-    not count are lower bounds."""
+    """What the server counted. A count that it leaves out (see :func:`counts_tokens`) is 0: nothing is estimated, so
+    totals over servers that do not count are lower bounds."""
     counts = usage if isinstance(usage, dict) else {}
     details = counts.get("prompt_tokens_details")
     prompt = _count(counts.get("prompt_tokens"))
@@ -69,8 +69,18 @@ def read_usage(usage: Any) -> Usage:
                  cached_tokens=cached)
 
 
+def counts_tokens(answer: Any) -> bool:
+    """Whether an answer says how many tokens prompt and reply have; what it leaves out reads as 0."""
+    usage = answer.get("usage") if isinstance(answer, dict) else None
+    return isinstance(usage, dict) and all(_is_count(usage.get(f)) for f in ("prompt_tokens", "completion_tokens"))
+
+
 def _count(value: Any) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
+    return value if _is_count(value) else 0
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _texts(content: Any) -> tuple[str | None, list[str]]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import json
 import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import urlsplit
 
 from ..errors import UserError
-from .openai_errors import Refusal, Refused, read_refusal
+from .openai_errors import NOT_TEXT, Refusal, Refused, decode, read_refusal
 
 #: Sent where no key is needed; the SDK insists on one.
 PLACEHOLDER = "EMPTY"
@@ -139,7 +138,7 @@ class Transport:
             response = await asyncio.wait_for(request(), self.timeout)
             if not hasattr(response, "http_response"):
                 return response
-            return json.loads(self.redact(response.http_response.content.decode("utf-8", "replace")))
+            return decode(self.redact(response.http_response.content.decode("utf-8", "replace")))
         except (asyncio.exceptions.TimeoutError, openai.APITimeoutError):  # Python 3.10: not the builtin
             refusal = Refusal(f"no answer within {self.timeout:g} s")
         except openai.APIStatusError as error:
@@ -148,6 +147,9 @@ class Transport:
         except openai.APIConnectionError as error:
             cause = error.__cause__
             refusal = Refusal(self.redact(f"connection failed: {cause or 'no reason given'}"))
+        except UnicodeEncodeError as error:  # of the request: asking again would not help
+            what = error.object[error.start]
+            refusal = Refusal(f"the request holds {what!r}, which UTF-8 cannot encode", code=NOT_TEXT)
         except (ValueError, RecursionError):
             refusal = Refusal("the answer is not JSON")
         raise Refused(refusal) from None

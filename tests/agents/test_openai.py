@@ -386,6 +386,51 @@ def test_missing_usage_counts_nothing(usage):
     assert (reply.usage.calls, reply.usage.tokens, reply.usage.cached_tokens) == (1, 0, 0)
 
 
+@pytest.mark.parametrize("usage", [
+    None, {}, "none", {"prompt_tokens": 7}, {"prompt_tokens": -7, "completion_tokens": 3},
+    {"prompt_tokens": 7, "completion_tokens": "3"}, {"prompt_tokens": True, "completion_tokens": 3},
+])
+def test_a_server_that_does_not_count_tokens_is_warned_of_once(serve, caplog, usage):
+    server, model = serve([completion(usage=usage)])
+    with caplog.at_level(logging.WARNING):
+        replies = ask(model, "a", "b") + ask(model, "c")
+    assert [reply.text for reply in replies] == ["fine"] * 3
+    (record,) = caplog.records
+    assert server.url.split("/")[2] in record.getMessage() and "no token counts" in record.getMessage()
+
+
+def test_a_server_that_counts_tokens_is_not_warned_of(serve, caplog):
+    _, model = serve([completion("", usage={"prompt_tokens": 7, "completion_tokens": 0})])
+    with caplog.at_level(logging.WARNING):
+        ask(model)
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("text, clean", [
+    ("half \ud83d smile", "half \ufffd smile"), ("\udc00", "\ufffd"), ("whole \U0001f600", "whole \U0001f600"),
+    (r"spelt \ud83d out", r"spelt \ud83d out"),
+])
+def test_half_characters_in_a_reply_do_not_poison_later_calls(serve, text, clean):
+    server, model = serve([completion(text), completion("heard")])
+    (first,) = ask(model)
+    (second,) = ask(model, first.text)
+    assert first.text == clean and second.text == "heard"
+    assert server.requests[1].asked == clean and second.usage.retries == 0
+
+
+def test_half_characters_in_an_error_are_cleaned_too(serve):
+    _, model = serve([error(400, "no \ud83d here")])
+    assert "no \ufffd here" in ask(model)[0].error
+
+
+def test_a_prompt_that_cannot_be_sent_is_not_tried_again(serve):
+    server, model = serve()
+    replies = ask(model, "half \ud83d smile", "fine")
+    assert replies[0].failed and "UTF-8 cannot encode" in replies[0].error and replies[0].usage.retries == 0
+    replies[0].error.encode()
+    assert replies[1].text == "re: fine" and len(server.requests) == 1
+
+
 def test_stop_strings_are_cut_off_whatever_the_server_does():
     reply = read_reply(completion("four\nQuestion: next", "length").body, Sampling(stop=("\nQuestion:",)))
     assert (reply.text, reply.finish_reason) == ("four", "stop")
