@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import struct
 from dataclasses import asdict
@@ -11,6 +12,8 @@ from typing import Any
 
 from ..errors import UserError
 from ..types import Card
+
+_log = logging.getLogger(__name__)
 
 #: The domain is decided by counting these words. One in the model's name counts 8, in a tag, a data set or a base
 #: model 4, in the prose 1 (at most 6 a domain); code blocks and sections on licences, safety, limits and citations are
@@ -62,9 +65,17 @@ def card_from_readme(text: str, name: str = "", parameters: int | None = None) -
         name: the model's name or hub id; by default the first heading.
         parameters: how many parameters it has, if the weights tell; else the text or the name says so.
 
+    A README in which nothing is found gives the card of the domain ``general``, and a warning.
+
     Raises:
         UserError: if the front matter is not YAML.
     """
+    card = _read(text, name, parameters)
+    _say_if_bare(card, name or "README")
+    return card
+
+
+def _read(text: str, name: str, parameters: int | None) -> Card:
     front, prose = split_readme(text)
     heading = re.search(r"^#\s+(.+)$", prose, re.M)
     name = name or (heading.group(1).strip() if heading else "")
@@ -88,7 +99,7 @@ def split_readme(text: str) -> tuple[dict[str, Any], str]:
 
 
 def card_from_file(path: str | Path, name: str = "") -> Card:
-    """A card from a README, or from the README and the weights in a model folder.
+    """A card from a README, or from the README and the weights in a model folder, as :func:`card_from_readme`.
 
     Raises:
         UserError: if there is no README.
@@ -101,7 +112,15 @@ def card_from_file(path: str | Path, name: str = "") -> Card:
         text = readme.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise UserError(f"{readme}: not a text file in UTF-8") from error
-    return card_from_readme(text, name or (path.resolve().name if path.is_dir() else ""), count_parameters(path))
+    card = _read(text, name or (path.resolve().name if path.is_dir() else ""), count_parameters(path))
+    _say_if_bare(card, str(readme))
+    return card
+
+
+def _say_if_bare(card: Card, where: str) -> None:
+    if card == Card("general"):
+        _log.warning("%s: nothing about the model was found in it, so the card says 'general' and no more; write the "
+                     "card by hand", where)
 
 
 def count_parameters(folder: str | Path) -> int | None:

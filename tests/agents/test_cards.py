@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import struct
 
 import pytest
@@ -130,3 +131,20 @@ def test_any_text_gives_a_card(text, name):
         assert "front matter" in str(error)
     else:
         assert card.domain and "\n" not in card.features
+
+
+@pytest.mark.parametrize("text", ["", " \n", "---\n---\n", "# \n", "```\ncode\n```\n"])
+def test_a_readme_with_nothing_in_it_is_said_to_hold_nothing(tmp_path, caplog, text):
+    path = tmp_path / "README.md"
+    path.write_text(text, encoding="utf-8")
+    with caplog.at_level(logging.WARNING):
+        assert card_from_file(path) == Card("general")
+    (record,) = caplog.records
+    assert str(path) in record.getMessage() and "nothing about the model" in record.getMessage()
+
+
+def test_a_readme_with_something_in_it_is_not_warned_of(caplog):
+    with caplog.at_level(logging.WARNING):
+        card_from_readme(LEGAL)
+        card_from_readme("# Model 7B\n")
+    assert not caplog.records
