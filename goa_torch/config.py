@@ -100,6 +100,22 @@ def typed(cls: type[T], data: Any, place: Place) -> T:
     except OmegaConfBaseException as error:
         inside = place / error.full_key if error.full_key else place
         raise UserError(f"{inside}: {first_line(error)}") from error
+    except (TypeError, ValueError, OverflowError) as error:  # what OmegaConf does not turn into an error of its own
+        wrong = next((key for key, value in data.items() if not _fits(cls, key, value)), None)
+        where, kind = (place, "this") if wrong is None else (place / wrong, type(data[wrong]).__name__)
+        raise UserError(f"{where}: {kind} does not fit here ({first_line(error)})") from error
+
+
+def _fits(cls: type, key: str, value: Any) -> bool:
+    """Whether the lone ``value`` is one for the field ``key``."""
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    try:
+        OmegaConf.merge(OmegaConf.structured(cls), {key: value})
+    except (OmegaConfBaseException, TypeError, ValueError, OverflowError):
+        return False
+    return True
 
 
 def first_line(error: BaseException) -> str:

@@ -35,7 +35,8 @@ def test_values_take_the_types_of_the_fields(tmp_path):
 @pytest.mark.parametrize(("data", "message"), [
     ({"name": "a", "widht": 1}, r"unknown key 'widht'. Did you mean 'width'\?"), ({"width": 1}, "'name' is missing"),
     ({"name": "a", "width": "wide"}, "Value 'wide'"), ({"name": None}, "None"), ([1], "must be a mapping"),
-    ({"name": "a", "books": "x"}, "books"),
+    ({"name": "a", "books": "x"}, "books"), ({"name": "a", "books": {}}, "x.yaml, books: dict does not fit"),
+    ({"name": "a", "width": 10**400}, "x.yaml, width: int does not fit"),
 ])
 def test_what_does_not_fit_is_one_line(tmp_path, data, message):
     with pytest.raises(UserError, match=message) as caught:

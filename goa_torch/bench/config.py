@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,8 +36,9 @@ class TaskConfig:
 
 @dataclass
 class SamplingChanges:
-    """What an experiment changes in the decoding of its pools; ``by_purpose`` (select, answer, score, pass, readout)
-    overrides the rest."""
+    """What an experiment changes in the decoding of its pools: how answers are decoded, and with them every purpose
+    (select, answer, score, pass, readout) that the pool decodes like answers. Where a pool has a setting of its own for
+    a purpose (a judge's short ``max_new_tokens``), only ``by_purpose`` changes it."""
 
     temperature: float | None = None
     top_p: float | None = None
@@ -44,11 +46,10 @@ class SamplingChanges:
     stop: list[str] | None = None
     by_purpose: dict[str, Any] = field(default_factory=dict)
 
-    def of(self, purpose: str) -> dict[str, Any]:
-        """The changes for one purpose."""
-        own = self.by_purpose.get(purpose) or {}
+    def of(self, purpose: str, kept: Container[str] = ()) -> dict[str, Any]:
+        """The changes for one purpose, ``kept`` being settings that the pool has for it alone."""
         values = {key: value for key, value in vars(self).items() if key != "by_purpose" and value is not None}
-        return values | own
+        return {key: value for key, value in values.items() if key not in kept} | (self.by_purpose.get(purpose) or {})
 
 
 @dataclass
@@ -69,7 +70,7 @@ class ExperimentConfig:
         validation: tasks like ``tasks``, for choosing the agent of a method that says ``agent: best``, and for
             nothing else. They must not share a question with ``tasks``.
         margin: accuracies that differ by less count as equivalent (TOST), as a fraction; none by default.
-        draws: resamples of the bootstrap.
+        draws: resamples of the bootstrap, a million at most.
         cache: folder of replies that runs may share; ``off`` for none; inside the run folder by default.
         out: run folder; ``runs/<name of the experiment file>`` by default.
         resolved: written into a run's ``config.yaml``: what names stood for. Ignored when read.
@@ -142,6 +143,8 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = (), limit: int 
     config = typed(ExperimentConfig, data, place)
     if seeds is not None:
         config.seeds = list(seeds)
+    if config.out == "" or out is not None and not str(out):
+        raise UserError(f"{place / 'out'}: the run folder needs a name; leave it out for runs/{path.stem}")
     config.out = str(out or config.out or Path("runs") / path.stem)
     tasks, validation = (
         [_task(entry, place / key / i, limit) for i, entry in enumerate(getattr(config, key))]
@@ -160,17 +163,33 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = (), limit: int 
         if twice:
             remedy = "give each a label of its own" if key in ("tasks", "validation") else "list it once"
             raise UserError(f"{place / key}: {twice[0]!r} is listed twice; {remedy}")
-    for key, least in (("batch_questions", 1), ("draws", 100)):
-        if getattr(config, key) < least:
-            raise UserError(f"{place / key}: must be at least {least}, not {getattr(config, key)}")
+    for key, least, most in (("batch_questions", 1, 1_000_000), ("draws", 100, 1_000_000)):
+        if not least <= getattr(config, key) <= most:
+            raise UserError(f"{place / key}: must be at least {least} and at most {most:,}, not {getattr(config, key)}")
     if config.margin is not None and not 0 < config.margin < 1:
         raise UserError(f"{place / 'margin'}: a fraction between 0 and 1 (0.02 is two points), not {config.margin}")
     if config.cache in ("off", "none"):
         config.cache = False
-    if config.cache is not None and config.cache is not False and not isinstance(config.cache, str):
+    if config.cache is not None and config.cache is not False and not (config.cache and isinstance(config.cache, str)):
         raise UserError(f"{place / 'cache'}: must be a folder or off, not {config.cache!r}")
-    return Experiment(place, methods, [_pool(place, pool) for pool in pools], tasks, validation,
-                      _sampling(config.sampling, place / "sampling"), config)
+    experiment = Experiment(place, methods, [_pool(place, pool) for pool in pools], tasks, validation,
+                            _sampling(config.sampling, place / "sampling"), config)
+    for key in ("out", "cache"):
+        _check_folder(getattr(experiment, key), place / key)
+    return experiment
+
+
+def _check_folder(folder: Path | None, place: Place) -> None:
+    """Whether ``folder`` is one or could be made."""
+    try:
+        full = folder.absolute() if folder is not None else None
+        above = next(path for path in (full, *full.parents) if path.exists()) if full is not None else None
+    except (OSError, ValueError) as error:
+        raise UserError(f"{place}: {folder} cannot be a folder ({getattr(error, 'strerror', error)})") from error
+    if above is not None and not above.is_dir():
+        raise UserError(f"{place}: {above} is a file, not a folder; name another")
+    if above is not None and not os.access(above, os.W_OK | os.X_OK):
+        raise UserError(f"{place}: no permission to write in {above}; name another folder")
 
 
 def _override(data: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
@@ -188,12 +207,16 @@ def _override(data: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
             OmegaConf.update(config, key, parsed, merge=False, force_add=True)
         except (OmegaConfBaseException, yaml.YAMLError, ValueError, TypeError, IndexError) as error:
             raise UserError(f"setting {word!r}: {first_line(error)}") from error
-    return OmegaConf.to_container(config, resolve=True)  # type: ignore[return-value]
+    try:
+        return OmegaConf.to_container(config, resolve=True)  # type: ignore[return-value]
+    except OmegaConfBaseException as error:
+        raise UserError(f"setting {error.full_key}: {first_line(error)}") from error
 
 
 def _method(entry: Any, place: Place) -> dict[str, Any]:
     entry = {"name": entry} if isinstance(entry, str) else entry
-    if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+    if not isinstance(entry, dict) or not isinstance(entry.get("name"), str) or not all(
+            isinstance(key, str) for key in entry):
         raise UserError(f"{place}: must be a method's name, or a mapping with 'name' and its settings, not {entry!r}")
     if not isinstance(entry.get("label", ""), str) or any(value == [] for value in entry.values()):
         raise UserError(f"{place}: a label is text and a list of values is not empty; got {entry!r}")

@@ -219,9 +219,12 @@ def _plain(value: Any) -> str:
 
 
 def _with_sampling(pool: Pool, changed: SamplingChanges, where: str) -> Pool:
-    pool = copy.copy(pool)
+    pool, answers = copy.copy(pool), asdict(pool.sampling["answer"])
     try:
-        pool.sampling = {purpose: replace(how, **changed.of(purpose)) for purpose, how in pool.sampling.items()}
+        pool.sampling = {
+            purpose: replace(how, **changed.of(purpose, {key for key in answers if getattr(how, key) != answers[key]}))
+            for purpose, how in pool.sampling.items()
+        }
     except ValueError as error:
         raise UserError(f"{where}, {error}") from error
     return pool

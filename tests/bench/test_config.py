@@ -45,6 +45,7 @@ def test_sampling_by_purpose_wins_over_sampling(write):
     changes = load_experiment(write(sampling=sampling)).sampling
     assert changes.of("answer") == {"temperature": 0.5, "max_new_tokens": 64}
     assert changes.of("score") == {"temperature": 0.0, "max_new_tokens": 64, "stop": ["\n"]}
+    assert changes.of("score", kept={"max_new_tokens"}) == {"temperature": 0.0, "stop": ["\n"]}
 
 
 def test_what_it_writes_down_is_an_experiment_that_says_the_same(write, tmp_path):
@@ -79,6 +80,17 @@ def test_what_it_writes_down_is_an_experiment_that_says_the_same(write, tmp_path
     ({"draws": 3}, "at least 100"),
     ({"margin": 5}, "between 0 and 1"),
     ({"cache": 3}, "folder or off"),
+    ({"cache": ""}, "folder or off"),
+    ({"cache": __file__}, "is a file, not a folder"),
+    ({"cache": "x" * 300}, "File name too long"),
+    ({"out": ""}, "the run folder needs a name"),
+    ({"out": f"{__file__}/run"}, "is a file, not a folder"),
+    ({"draws": 10**9}, "at most 1,000,000"),
+    ({"margin": 10**400}, "margin: int does not fit"),
+    ({"methods": {}}, "methods: dict does not fit"),
+    ({"methods": [{"name": "goa", 1: 2}]}, "must be a method's name"),
+    ({"sampling": [1]}, "sampling: list does not fit"),
+    ({"sampling": {"stop": {}}}, "stop"),
     ({"sampling": {"temprature": 1}}, "Did you mean 'temperature'?"),
     ({"sampling": {"by_purpose": {"judge": {}}}}, "unknown purpose 'judge'"),
     ({"sampling": {"by_purpose": {"score": {"heat": 1}}}}, "unknown key 'heat'"),
@@ -90,7 +102,8 @@ def test_what_is_wrong_is_said_in_one_line_with_its_place(write, change, says):
     assert says in str(error.value) and "experiment.yaml" in str(error.value) and "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("word", ["seeds", "=3", "tasks.7.limit=3", "seeds=[1", "methods.first=3", "nonsense=1"])
+@pytest.mark.parametrize("word", ["seeds", "=3", "tasks.7.limit=3", "seeds=[1", "methods.first=3", "nonsense=1",
+                                  "pool=${oc.env:NO_SUCH_VARIABLE}", "pool=${", "methods=${x}"])
 def test_an_override_that_is_none_is_said_in_one_line(write, word):
     with pytest.raises(UserError) as error:
         load_experiment(write(), [word])

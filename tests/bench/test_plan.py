@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from goa_torch.bench.config import load_experiment
@@ -64,6 +66,17 @@ def test_the_experiments_sampling_changes_the_pools(write):
     assert {how.temperature for how in changed.values()} == {0} and pool.sampling["score"].temperature == 0.7
 
 
+def test_what_a_pool_sets_for_one_purpose_is_changed_by_name_only(write):
+    pool = world.make_pool()
+    pool.sampling["score"] = replace(pool.sampling["score"], max_new_tokens=24)
+    sampling = {"max_new_tokens": 96, "temperature": 0.2}
+    changed = plan(write(sampling=sampling), pools={"tiny": pool}).pools["tiny"].sampling
+    assert changed["score"].max_new_tokens == 24 and changed["select"].max_new_tokens == 96
+    assert {how.temperature for how in changed.values()} == {0.2}
+    named = plan(write(sampling=sampling | {"by_purpose": {"score": {"max_new_tokens": 48}}}), pools={"tiny": pool})
+    assert named.pools["tiny"].sampling["score"].max_new_tokens == 48
+
+
 @pytest.mark.parametrize(("change", "says"), [
     ({"methods": ["gao"]}, "Did you mean 'goa'?"),
     ({"methods": [{"name": "goa", "kk": 3}]}, "Did you mean 'k'?"),
@@ -76,6 +89,8 @@ def test_the_experiments_sampling_changes_the_pools(write):
     ({"baseline": "singel"}, "Did you mean 'single'?"),
     ({"methods": ["vote", {"name": "goa", "k": [2, 3]}], "baseline": "goa"}, "choose one of"),
     ({"sampling": {"temperature": -1}}, "temperature must be >= 0"),
+    ({"sampling": {"temperature": float("inf")}}, "temperature must be >= 0 and finite"),
+    ({"sampling": {"stop": [""]}}, "stop must be strings that are not empty"),
     ({"texts": ["What?", " "]}, "'q1'"),
     ({"methods": [BEST], "validation": [{"name": "letters", "file": "questions.jsonl"}]}, "also a test question"),
 ])
