@@ -2,14 +2,15 @@
 
 Our own: ``question`` and ``gold_answer``, and if there are any ``choices`` (a list; in CSV a JSON list or "a|b|c"),
 ``category``, ``id`` and ``answers`` (``choice``, ``number``, ``math`` or ``text``: how the answer is read). The gold
-answer of a choice is its letter or its text. In the official format the options stand in the question: "... The
-options are: (A) ... (B) ...".
+answer of a choice is its letter or its text (where it could be both, "(B)" is a letter for sure). In the official
+format the options stand in the question: "... The options are: (A) ... (B) ...".
 """
 
 from __future__ import annotations
 
 import csv
 import json
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -59,6 +60,9 @@ def _csv(text: str, path: str) -> list[tuple[str, dict[str, Any]]]:
     rows = []
     reader = csv.DictReader(text.splitlines(keepends=True), strict=True)
     try:
+        header = list(reader.fieldnames or ())
+        if twice := sorted({name for name in header if name and header.count(name) > 1}):
+            raise UserError(f"{path}: two columns are named {twice[0]!r}; rename or remove one")
         for number, row in enumerate(reader, 1):
             if None in row:
                 raise UserError(f"{path}, row {number}: more cells than columns; quote cells that hold commas")
@@ -70,12 +74,14 @@ def _csv(text: str, path: str) -> list[tuple[str, dict[str, Any]]]:
 
 def _json(text: str, where: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, parse_constant=lambda name: None)  # NaN is how tables write that nothing is there
     except json.JSONDecodeError as error:
         at = f" at line {error.lineno}" if "\n" in text else ""
         raise UserError(f"{where}: not JSON ({error.msg}{at}, column {error.colno})") from error
     except RecursionError as error:
         raise UserError(f"{where}: JSON nested too deeply") from error
+    except ValueError as error:  # a number of thousands of digits
+        raise UserError(f"{where}: a number too long to read; write it in quotes") from error
 
 
 def _object(item: Any, where: str) -> dict[str, Any]:
@@ -95,15 +101,30 @@ def user_row(row: Mapping[str, Any], options_inside: bool = True) -> Row:
     text, gold = row["question"], row["gold_answer"]
     if not isinstance(text, str) or not isinstance(gold, (str, int, float)) or isinstance(gold, bool):
         raise ValueError("'question' must be text and 'gold_answer' text or a number")
+    if isinstance(gold, float) and not math.isfinite(gold):
+        raise ValueError("'gold_answer' is too large a number")
+    if not isinstance(row.get("id"), (str, int, float, type(None))):
+        raise ValueError("'id' must be text or a number")
     choices = _choices(row["choices"]) if row.get("choices") not in (None, "", []) else ()
+    _check_meaning(str(gold).strip(), choices)
     if not choices and options_inside:
         text, choices = split_options(text)
     answers = row.get("answers") or ""
     if answers and answers not in ANSWERS:
         raise ValueError(f"unknown 'answers' {answers!r}; it is one of {', '.join(ANSWERS)}")
     known = {"question", "gold_answer", "choices", "category", "id"}
-    return Row(text, str(gold), choices, str(row.get("category") or ""), str(row.get("id", "")),
+    name = "" if row.get("id") is None else str(row["id"])
+    return Row(text, str(gold), choices, str(row.get("category") or ""), name,
                {key: value for key, value in row.items() if key not in known})
+
+
+def _check_meaning(gold: str, choices: tuple[str, ...]) -> None:
+    """The gold answer of a choice is a letter or a text; where it is both, both must mean the same option."""
+    by_letter = LETTERS.find(gold.upper()) if len(gold) == 1 else -1
+    if 0 <= by_letter < len(choices) and gold in choices and choices[by_letter] != gold:
+        right = LETTERS[choices.index(gold)]
+        raise ValueError(f"'gold_answer' {gold!r} is ambiguous: a letter, and the text of option {right}; write "
+                         f"'({gold.upper()})' or '({right})' for the option of that letter")
 
 
 def _choices(value: Any) -> tuple[str, ...]:

@@ -153,6 +153,16 @@ GOOD = '{"question": "How much?", "gold_answer": "4"}\n'
             '{"question": "a", "gold_answer": "4", "id": 7}\n{"question": "b", "gold_answer": "4", "id": "7"}',
             "line 2: id '7' is already that of .*line 1",
         ),
+        (
+            "q.jsonl",
+            '{"question": "How?", "gold_answer": "B", "choices": ["B", "C"]}',
+            r"line 1: .*'B' is ambiguous: a letter, and the text of option A; write '\(B\)' or '\(A\)'",
+        ),
+        ("q.jsonl", '{"question": "How?", "gold_answer": ' + "9" * 5000 + "}", "line 1: a number too long to read"),
+        ("q.jsonl", '{"question": "How?", "gold_answer": NaN}', "'gold_answer' text or a number"),
+        ("q.jsonl", '{"question": "How?", "gold_answer": 1e999}', "'gold_answer' is too large a number"),
+        ("q.jsonl", '{"question": "How?", "gold_answer": 1, "id": [1]}', "'id' must be text or a number"),
+        ("q.csv", "question,gold_answer,gold_answer\nHow?,4,5\n", "q.csv: two columns are named 'gold_answer'"),
         ("q.jsonl", b"\xff\xfe\x00", "q.jsonl: not UTF-8"),
         ("q.json", "[" * 100000, "nested too deeply"),
     ],
@@ -162,6 +172,21 @@ def test_what_is_wrong_is_said_with_file_and_row(tmp_path, name, text, message):
     with pytest.raises(UserError, match=message) as caught:
         load_questions("file", file=write(tmp_path, name, text))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("gold", "choices", "letter"), [
+    ("B", ["A", "B"], "B"), ("(B)", ["B", "C"], "B"), ("b", ["x", "y"], "B"), ("C", ["B", "C"], "B"),
+])
+def test_a_gold_answer_that_is_letter_and_text_is_taken_where_both_agree(tmp_path, gold, choices, letter):
+    row = {"question": "Which?", "gold_answer": gold, "choices": choices}
+    assert load_questions("file", file=write(tmp_path, "q.json", json.dumps([row])))[0].gold == letter
+
+
+@pytest.mark.parametrize("nothing", ["null", "NaN"])
+def test_an_id_that_is_nothing_is_made_from_the_words(tmp_path, nothing):
+    rows = ", ".join(f'{{"question": "How much is {n}?", "gold_answer": 1, "id": {nothing}}}' for n in range(2))
+    ids = [q.id for q in load_questions("file", file=write(tmp_path, "q.json", f"[{rows}]"))]
+    assert len(set(ids)) == 2 and all(len(name) == 12 for name in ids)
 
 
 def test_a_missing_file_is_said(tmp_path):
