@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -110,6 +112,29 @@ def test_a_question_comes_from_standard_input(capsys, monkeypatch):
     assert status == 0 and "question: What is piped?" in out
 
 
+def test_a_device_is_written_into_and_stays_one(capsys):
+    ask(capsys, "--trace", os.devnull)
+    assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
+    if Path("/dev/full").exists():
+        status, _, err = goa(capsys, "ask", "x", "--pool", "echo", "--trace", "/dev/full")
+        assert status == 2 and "/dev/full could not be written: No space left" in err and err.count("\n") == 1
+        assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
+
+
+def test_a_link_to_a_trace_stays_one(capsys, tmp_path):
+    (tmp_path / "link.json").symlink_to(tmp_path / "real.json")
+    ask(capsys, "--trace", str(tmp_path / "link.json"))
+    assert (tmp_path / "link.json").is_symlink() and json.loads((tmp_path / "real.json").read_text())["trace"]
+
+
+def test_bytes_that_are_no_characters_are_shown_as_such(capsys, tmp_path, monkeypatch):
+    trace = tmp_path / "trace.json"
+    assert goa(capsys, "ask", "Caf\udce9?", "--pool", "echo", "--trace", str(trace))[0] == 0
+    assert json.loads(trace.read_text(encoding="utf-8"))["question"] == "Caf\ufffd?"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"Caf\xe9?\n"), encoding="utf-8"))
+    assert "question: Caf\ufffd?" in goa(capsys, "ask", "-", "--pool", "echo")[1]
+
+
 def test_markup_in_a_question_is_only_text(capsys, tmp_path):
     status, out, _ = goa(capsys, "ask", "[bold]x[/italic] :smile: \x1b[31m $x_1$", "--pool", "echo", "--plot",
                          str(tmp_path / "plot.svg"))
@@ -136,12 +161,17 @@ def test_markup_in_a_question_is_only_text(capsys, tmp_path):
     (["ask", "x", "--pool", "echo", "--plot", "graph.gif"], "ends in .svg, .png, .pdf"),
     (["ask", "x", "--pool", "echo", "--trace", "no/such/folder/t.json"], "there is no folder"),
     (["ask", "x", "--pool", "echo", "--trace", "."], "is a folder"),
+    (["ask", "x", "--pool", "echo", "--trace", ""], "is a folder"),
+    (["ask", "x", "--pool", "echo", "--trace", "x" * 300], "File name too long"),
+    (["ask", "x", "--pool", "echo", "--plot", "no/such/folder/p.svg"], "there is no folder"),
+    (["ask", "x", "--pool", "echo", "--plot", "a.svg", "--trace", "./a.svg"], "both name a.svg"),
     (["pools", "nope"], "unknown pool 'nope'"),
     (["methods", "nope"], "unknown method 'nope'"),
     (["pull", "nope"], "unknown pool 'nope'"),
     (["card", "no/such/README.md"], "not a hub id"),
     (["card", "x", "--file", "nope.md"], "nope.md: no such file"),
     (["bench", "nope.yaml"], "nope.yaml"),
+    (["bench", str(ROOT / "experiments/quickstart.yaml"), "--out", ""], "the run folder needs a name"),
     (["bench", "nope.yaml", "limit"], "'limit' is not an override"),
 ])
 def test_what_is_wrong_before_the_first_call_is_one_line(capsys, tmp_path, monkeypatch, words, message):

@@ -10,13 +10,14 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
-from .console import console, plain, settings
+from .console import check_output, console, plain, settings
 
 if TYPE_CHECKING:
     from ..agents.pool import Pool
@@ -40,10 +41,12 @@ def run(args: argparse.Namespace) -> int:
 
     question = _question(args.question)
     values = settings(args.settings)
-    for path in (args.trace, args.plot):
-        _check_folder(path)
+    for option, path in (("--trace", args.trace), ("--plot", args.plot)):
+        check_output(option, path)
     if args.plot is not None:
         check_plot_path(args.plot)
+        if args.trace is not None and args.trace.resolve() == args.plot.resolve():
+            raise UserError(f"--trace and --plot both name {args.plot}; choose two files")
     from ..agents.pools import load_pool
 
     pool = _decoding(load_pool(args.pool), args)
@@ -65,10 +68,12 @@ def run(args: argparse.Namespace) -> int:
     out.print(f"pool {pool.name}, method {args.method}{' ' + shown if shown else ''}, seed {args.seed}")
     show_result(result, pool, out, wall)
     if args.trace is not None:
-        _write_json(args.trace, _record(result, pool, args, method.config))
+        record = _record(result, pool, args, method.config)
+        text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        _write(args.trace, lambda path: path.write_text(text, encoding="utf-8"))
         out.print(f"trace: {args.trace}")
     if args.plot is not None:
-        plot_trace(result.trace, f"{args.method}: {plain(question.text)}", args.plot)
+        _write(args.plot, lambda path: plot_trace(result.trace, f"{args.method}: {plain(question.text)}", path))
         out.print(f"plot: {args.plot}")
     return 1 if result.reply.failed else 0
 
@@ -77,21 +82,21 @@ def _question(words: str) -> Question:
     from ..tasks import TextReader
     from ..types import Question
 
-    text = (sys.stdin.read() if words == "-" else words).strip()
+    text = _whole(_piped() if words == "-" else words).strip()
     if not text:
         raise UserError("the question is empty; write it in quotes, or pipe it in and give - in its place")
     return Question("ask", text, "", TextReader(), task="ask")
 
 
-def _check_folder(path: Path | None) -> None:
-    if path is None:
-        return
-    if path.is_dir():
-        raise UserError(f"{path} is a folder; name a file")
-    if not path.absolute().parent.is_dir():
-        raise UserError(f"{path}: there is no folder {path.parent}")
-    if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
-        raise UserError(f"{path}: no permission to write it")
+def _piped() -> str:
+    """Standard input; bytes that are no UTF-8 become the sign for what cannot be read."""
+    raw = getattr(sys.stdin, "buffer", None)
+    return sys.stdin.read() if raw is None else raw.read().decode("utf-8-sig", "replace")
+
+
+def _whole(text: str) -> str:
+    """``text`` with that sign in place of half characters (how Python keeps bytes of an argument that are no UTF-8)."""
+    return "".join("\ufffd" if "\ud800" <= character <= "\udfff" else character for character in text)
 
 
 def _decoding(pool: Pool, args: argparse.Namespace) -> Pool:
@@ -127,11 +132,16 @@ def _record(result: Result, pool: Pool, args: argparse.Namespace, config: dict[s
     }
 
 
-def _write_json(path: Path, record: dict[str, Any]) -> None:
-    """Writes the whole file or none of it."""
-    scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+def _write(path: Path, write: Callable[[Path], object]) -> None:
+    """Writes the whole file or none of it. What is there and is no file (a device, a pipe) is written into."""
+    special = path.exists() and not path.is_file()
+    scratch = path if special else path.resolve().with_name(f".{os.getpid()}{path.suffix.lower()}")
     try:
-        scratch.write_text(json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
-        scratch.replace(path)
+        write(scratch)
+        if not special:
+            scratch.replace(path.resolve())
+    except OSError as error:
+        raise UserError(f"{path} could not be written: {error.strerror or error}") from error
     finally:
-        scratch.unlink(missing_ok=True)
+        if not special:
+            scratch.unlink(missing_ok=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
@@ -42,6 +44,23 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title:
     for row in rows:
         table.add_row(*(Text(plain(str(cell))) for cell in row))
     console().print(table)
+
+
+def check_output(option: str, path: Path | None) -> None:
+    """Raises :class:`UserError` unless a file can be written to ``path``, which ``option`` names."""
+    if path is None:
+        return
+    try:
+        folder, there, is_folder = path.absolute().parent, path.exists(), path.is_dir()
+        (folder / f".{path.name}").exists()  # a name that is too long
+    except OSError as error:
+        raise UserError(f"{option} {path}: {error.strerror}; choose another name") from error
+    if is_folder or not path.name:
+        raise UserError(f"{option}: {path} is a folder; name a file")
+    if not folder.is_dir():
+        raise UserError(f"{option} {path}: there is no folder {path.parent}")
+    if not os.access(path if there else folder, os.W_OK):
+        raise UserError(f"{option} {path}: no permission to write it")
 
 
 def settings(words: Sequence[str]) -> dict[str, Any]:
