@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import UserError
 from .plots import draw_accuracy_cost
-from .store import RunFolder, write_whole
+from .store import RunFolder, resolved, write_whole
 from .summary import summarise
 from .tables import csv_table, markdown
 
@@ -21,8 +21,9 @@ def write_report(folder: str | Path) -> dict[str, Any]:
     """
     run = RunFolder(folder)
     config = run.read_config()
-    if config is None or not isinstance(config.get("resolved"), dict):
+    if config is None:
         raise UserError(f"{run.path} is not a run folder: it has no config.yaml of a run")
+    resolved(config, run.path / "config.yaml")
     summary = summarise(config, run.results)
     write_whole(run.path / "summary.json", json.dumps(summary, indent=1) + "\n")
     write_whole(run.path / "table.md", markdown(summary))

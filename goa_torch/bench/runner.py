@@ -20,7 +20,7 @@ from .plan import Cell, Plan, make_plan
 from .progress import Meter, Progress
 from .records import errors, record
 from .report import write_report
-from .store import Item, Record, RunFolder
+from .store import Item, Record, RunFolder, resolved
 from .summary import best_agents, slim
 from .tables import TABLE_WIDTH, print_summary
 
@@ -108,10 +108,7 @@ def _check_same(plan: Plan, folder: RunFolder) -> None:
     old = folder.read_config()
     if old is None:
         return
-    resolved = old.get("resolved")
-    if not isinstance(resolved, dict) or "identity" not in resolved:
-        raise UserError(f"{folder.path / 'config.yaml'} is not the configuration of a run; give --out another folder")
-    changed = plan.changes_since(resolved["identity"])
+    changed = plan.changes_since(resolved(old, folder.path / "config.yaml")["identity"])
     if changed:
         more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
         raise UserError(f"run folder {folder.path} holds results of another configuration: {'; '.join(changed[:3])}"

@@ -6,10 +6,12 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import UserError
+from ..types import Usage
 from .locks import held, try_lock
 
 Record = dict[str, Any]
@@ -35,10 +37,14 @@ class ResultFile:
     A line is written by one ``write`` to a file opened for appending, under a lock that the system takes back when
     its holder dies. So lines of several processes never mix, and a last line without its end was torn by a death:
     the next writer cuts it off, a reader passes over it. Thread-safe.
+
+    Args:
+        path: made by the first :meth:`append`.
+        sound: whether a line is a result; others are passed over.
     """
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | Path, sound: Callable[[Record], bool] = lambda record: True) -> None:
+        self.path, self.sound = Path(path), sound
         self._lock = threading.Lock()
 
     def append(self, records: Iterable[Record]) -> None:
@@ -67,14 +73,50 @@ class ResultFile:
             for line in file:
                 try:
                     record = json.loads(line)
-                    Item.of(record)
-                except (ValueError, KeyError, TypeError):
+                    hash(Item.of(record))
+                except (ValueError, KeyError, TypeError, RecursionError):
                     continue
-                yield record
+                if self.sound(record):
+                    yield record
 
     def latest(self, keep: Callable[[Record], Any] = lambda record: record) -> dict[Item, Any]:
         """What ``keep`` makes of the last line of each item. Lines hold whole transcripts: keep what is needed."""
         return {Item.of(record): keep(record) for record in self}
+
+
+def sound(record: Record) -> bool:
+    """Whether a line holds, each in its type, what tables and a run that goes on look for."""
+    try:
+        counts = [record[kind][name.name] for kind in ("usage", "paid") for name in fields(Usage)]
+        agent = record["part"] != "validation" or isinstance(record["settings"]["agent"], str)
+        stages = record["trace"].get("stages", [])
+        return (agent and isinstance(record["correct"], bool) and isinstance(record["settings"], dict)
+                and all(isinstance(record[name], str) for name in ("status", "pool", "question", "method", "task"))
+                and all(isinstance(count, (int, float)) for count in (record["depth"], *counts))
+                and all(isinstance(call["finish_reason"], str) for call in record["calls"])
+                and all(isinstance(stage, dict) for stage in stages))
+    except (KeyError, TypeError, AttributeError):
+        return False
+
+
+def resolved(config: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """What a run wrote into its ``config.yaml`` about itself.
+
+    Raises:
+        UserError: if the file says nothing of the kind, or it was damaged.
+    """
+    try:
+        own = config["resolved"]
+        identity = own["identity"]
+        labels = [method["label"] for method in identity["methods"]]
+        counts = [task["questions"] for part in ("tasks", "validation") for task in identity.get(part, {}).values()]
+        whole = (all(own["baselines"][label] in labels for label in labels) and isinstance(own.get("models", {}), dict)
+                 and all(isinstance(number, int) for number in (*identity["seeds"], *counts, config["draws"])))
+    except (KeyError, TypeError, AttributeError):
+        whole = False
+    if not whole:
+        raise UserError(f"{path} is not the configuration of a run; give --out another folder")
+    return own
 
 
 def _cut_torn_line(descriptor: int) -> None:
@@ -101,7 +143,7 @@ class RunFolder:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self.results = ResultFile(self.path / "results.jsonl")
+        self.results = ResultFile(self.path / "results.jsonl", sound)
         self._held: int | None = None
 
     def read_config(self) -> dict[str, Any] | None:

@@ -331,6 +331,37 @@ def test_a_report_can_be_written_at_any_time(write, run, tmp_path):
         write_report(tmp_path / "nothing")
 
 
+@pytest.mark.parametrize("damage", [
+    lambda line: line.pop("status"), lambda line: line.update(usage=None), lambda line: line["paid"].pop("calls"),
+    lambda line: line.update(calls=[{}]), lambda line: line.update(trace=3), lambda line: line.update(settings=[]),
+    lambda line: line.update(question=["q"]), lambda line: line.update(correct="yes"),
+])
+def test_damaged_lines_are_asked_for_again(write, run, damage):
+    path = write(methods=["single"], questions=3)
+    folder = run(path)
+    whole, written = comparable(folder), lines(folder)
+    damage(written[1])
+    (folder / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in written))
+    assert write_report(folder)["results"] == 2
+    assert comparable(run(path)) == whole
+
+
+@pytest.mark.parametrize("damage", [
+    lambda own: own.pop("identity"), lambda own: own.update(identity=3), lambda own: own.pop("baselines"),
+    lambda own: own["identity"].update(seeds="01"), lambda own: own["identity"].update(tasks=[1]),
+    lambda own: own["identity"].update(methods=None), lambda own: own.update(models=[1]),
+])
+def test_a_damaged_configuration_is_one_line(write, run, damage):
+    path = write(methods=["single"], questions=1)
+    folder = run(path)
+    config = yaml.safe_load((folder / "config.yaml").read_text())
+    damage(config["resolved"])
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    for again in (lambda: run(path), lambda: write_report(folder)):
+        with pytest.raises(UserError, match="config.yaml is not the configuration of a run"):
+            again()
+
+
 def test_a_config_written_by_a_run_runs_again(write, run):
     folder = run(write(methods=GRAPHS))
     again = run(folder / "config.yaml", out="again")
