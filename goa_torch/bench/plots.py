@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,15 @@ def draw_accuracy_cost(summary: Mapping[str, Any]) -> bytes:
     Bars are 95% intervals. Filled marks, joined by the grey line, are the Pareto front: no other method is as good
     for less. Methods of equal cost are drawn side by side.
     """
+    import matplotlib
+
+    # a dollar sign in a label is one; signs that the font lacks are drawn as boxes, which needs no warning
+    with matplotlib.rc_context({"text.parse_math": False}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        return _draw(summary)
+
+
+def _draw(summary: Mapping[str, Any]) -> bytes:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

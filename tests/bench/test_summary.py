@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -156,6 +157,13 @@ def test_the_plot_is_drawn_for_one_method_or_many_tasks(two_tasks):
     alone = make({"t": {"single": outcomes(0.5, 5, 1, 0)}})
     for made in (alone, make(two_tasks)):
         assert draw_accuracy_cost(summarise(*made)).startswith(b"\x89PNG")
+
+
+def test_labels_of_any_signs_are_drawn_without_a_word():
+    x = outcomes(0.5, 5, 1, 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert draw_accuracy_cost(summarise(*make({"\u65e5\u672c $x_$": {"single": x, "a$b^$ \x1b": x}})))
 
 
 @pytest.mark.parametrize(("value", "text"), [(None, ""), (0.0004, "<.001"), (0.0321, ".032"), (1.0, "1")])
