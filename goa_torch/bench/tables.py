@@ -29,11 +29,15 @@ _EXPLAINED = (
 def sections(summary: Mapping[str, Any]) -> Iterator[tuple[str, Sequence[Row]]]:
     """Title and rows of each table: one a task, then their mean."""
     for task, table in summary["tasks"].items():
-        left_out = f"; {table['left_out']} questions not finished by every method" if table["left_out"] else ""
-        seeds = len(summary["seeds"])
-        yield f"{task}: {table['questions']} questions x {seeds} seed{'s' * (seeds > 1)}{left_out}", table["rows"]
+        left_out = f"; {_count(table['left_out'], 'question')} not finished by every method" * bool(table["left_out"])
+        grid = f"{_count(table['questions'], 'question')} x {_count(len(summary['seeds']), 'seed')}"
+        yield f"{task}: {grid}{left_out}", table["rows"]
     if summary["macro"]:
         yield f"mean over {', '.join(summary['macro']['tasks'])}, each weighing the same", summary["macro"]["rows"]
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'s' * (number != 1)}"
 
 
 def notes(summary: Mapping[str, Any], rows: Sequence[Row]) -> list[str]:
