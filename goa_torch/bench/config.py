@@ -218,8 +218,9 @@ def _method(entry: Any, place: Place) -> dict[str, Any]:
     if not isinstance(entry, dict) or not isinstance(entry.get("name"), str) or not all(
             isinstance(key, str) for key in entry):
         raise UserError(f"{place}: must be a method's name, or a mapping with 'name' and its settings, not {entry!r}")
-    if not isinstance(entry.get("label", ""), str) or any(value == [] for value in entry.values()):
-        raise UserError(f"{place}: a label is text and a list of values is not empty; got {entry!r}")
+    label = entry.get("label", entry["name"])
+    if not isinstance(label, str) or not label.strip() or any(value == [] for value in entry.values()):
+        raise UserError(f"{place}: a label is text that is not empty and a list of values is not empty; got {entry!r}")
     return entry
 
 

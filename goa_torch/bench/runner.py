@@ -117,6 +117,11 @@ def _check_same(plan: Plan, folder: RunFolder) -> None:
 
 def _open(plan: Plan, folder: RunFolder, checked: bool) -> None:
     """Takes the run folder. Models are named by their fingerprints, which are known once they are loaded."""
+    if plan.experiment.config.cache is not None and (cache := plan.experiment.cache) is not None:
+        try:
+            cache.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"reply cache {cache}: {error.strerror}; name another folder") from None
     old = (folder.read_config() or {}).get("resolved", {})
     models = dict(old.get("models", {}))
     if checked:

@@ -64,6 +64,7 @@ def test_what_it_writes_down_is_an_experiment_that_says_the_same(write, tmp_path
     ({"methods": "single"}, "methods"),
     ({"methods": [{"k": 3}]}, "with 'name'"),
     ({"methods": [{"name": "goa", "k": []}]}, "not empty"),
+    ({"methods": [{"name": "goa", "label": " "}]}, "not empty"),
     ({"methods": [3]}, "must be a method's name"),
     ({"pool": []}, "list at least one"),
     ({"pool": [1]}, "name or path of a pool"),

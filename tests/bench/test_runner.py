@@ -282,6 +282,13 @@ def test_the_cache_is_shared_between_runs_and_the_cost_alone_stays(write, run, t
     assert not (second / "cache").exists()
 
 
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder in which nobody can make one")
+def test_a_cache_that_cannot_be_made_leaves_no_run_folder(write, run, tmp_path):
+    with pytest.raises(UserError, match="reply cache /proc/nope: .*; name another folder|no permission"):
+        run(write(cache="/proc/nope"))
+    assert not (tmp_path / "run").exists()
+
+
 def test_without_a_cache_nothing_is_kept(write, run, tmp_path):
     folder = run(write(cache="off"))
     assert not (folder / "cache").exists()
