@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -75,13 +76,28 @@ class Encoder:
         return Batch(torch.from_numpy(ids), torch.from_numpy(mask), torch.from_numpy(labels), list(lessons))
 
 
-def batches(lessons: Lessons, encoder: Encoder, size: int, first: int = 0) -> Iterator[Batch]:
-    """Training batches number ``first``, ``first + 1``, ... for ever; number n is always the same."""
+def batches(lessons: Lessons, encoder: Encoder, size: int, first: int = 0, max_tokens: int | None = None
+            ) -> Iterator[Batch]:
+    """Training batches number ``first``, ``first + 1``, ... for ever; number n is always the same.
+
+    Args:
+        max_tokens: a batch of long lessons holds fewer, so that attention, which is quadratic in the length, does not
+            take most of the time.
+    """
     chunk, skip = divmod(first, CHUNK)
     while True:
         made = lessons.chunk(chunk, CHUNK * size)
-        lengths = [len(prompt) + len(reply) for prompt, reply in encoder.encode(made)]
+        lengths = np.array([len(prompt) + len(reply) for prompt, reply in encoder.encode(made)])
         order = np.argsort(lengths, kind="stable").reshape(CHUNK, size)
         for row in np.random.default_rng(stream("relay batches", lessons.seed, chunk)).permutation(CHUNK)[skip:]:
-            yield encoder.batch([made[i] for i in order[row]])
+            fit = size if max_tokens is None else max(1, max_tokens // int(lengths[order[row]].max()))
+            yield encoder.batch([made[i] for i in order[row][:fit]])
         chunk, skip = chunk + 1, 0
+
+
+def course(stages: Sequence[tuple[int, Lessons]], encoder: Encoder, size: int, first: int = 0,
+           max_tokens: int | None = None) -> Iterator[Batch]:
+    """Batches of one stage after another, each ``(steps, lessons)``, from number ``first`` of the whole course on."""
+    for steps, lessons in stages:
+        yield from islice(batches(lessons, encoder, size, first, max_tokens), max(0, steps - first))
+        first = max(0, first - steps)

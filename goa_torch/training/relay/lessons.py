@@ -23,6 +23,10 @@ CARD_TASKS = {"biology": ("pair", "flip", "codon"), "code": ("rev", "inc", "neg"
               "general": ("next", "dozen", "words"), "law": ("half", "odd", "under"), "math": ("+", "-")}
 #: How many of the questions are kept whose first layer is somebody else's, and of those without an own layer.
 _LATER, _STRANGE = 0.5, 0.25
+#: How often the most advanced right replies, other right ones and wrong ones are of which relevance, where it is told.
+RELEVANCE = {"high": (0.75, 0.3, 0.1), "moderate": (0.2, 0.4, 0.25), "low": (0.05, 0.3, 0.65)}
+#: The share of lessons of a weight-aware agent in which relevance is told.
+_TOLD = 0.75
 SPECIALIST_SHARES = {"answer": 0.35, "pass": 0.5, "score": 0.15}
 GENERALIST_SHARES = {"answer": 0.25, "pass": 0.3, "score": 0.12, "select": 0.15, "readout": 0.15, "difficulty": 0.03}
 
@@ -41,12 +45,15 @@ class Role:
         shares: how often each skill is practised.
         own: share of lessons whose next layer is its own, where there is a choice.
         mistakes: family -> family whose rule it applies instead, always: the shared error of the regime *harm*.
+        weighted: most messages come with their relevance, and right ones more often with a high one, so that listening
+            to weights pays; without, no relevance is ever told.
     """
 
     domains: tuple[str, ...] = DOMAINS
     shares: Mapping[str, float] = field(default_factory=lambda: dict(SPECIALIST_SHARES))
     own: float = 0.65
     mistakes: Mapping[str, str] = field(default_factory=dict)
+    weighted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +223,13 @@ class Lessons:
         best = max(0, *(done for _, done in replies))  # the question itself is always there to go back to
         texts = [text for text, _ in replies]
         mine = texts.pop() if own else None
+        relevance = None
+        if self.role.weighted and rng.random() < _TOLD:
+            kinds = [0 if done == best else 1 if done >= 0 else 2 for _, done in replies]
+            words = list(RELEVANCE)
+            relevance = [words[rng.choice(3, p=[RELEVANCE[word][kind] for word in words])] for kind in kinds]
         return self._lesson(purpose, problem, self._carry_on(problem, best), self._mine(problem, best),
-                            len(problem.domains) - best, texts, mine)
+                            len(problem.domains) - best, texts, mine, relevance)
 
     def _score(self, problem: _Problem, rng: np.random.Generator) -> Lesson:
         count = int(rng.choice([1, 2, 3, 4, 5, 6, 7], p=[0.04, 0.5, 0.12, 0.1, 0.14, 0.05, 0.05]))
@@ -247,10 +259,11 @@ class Lessons:
                             len(problem.domains), largest=largest)
 
     def _lesson(self, purpose: str, problem: _Problem, reply: str, own: bool, depth: int, heard: Sequence[str] = (),
-                mine: str | None = None, **extra: object) -> Lesson:
+                mine: str | None = None, relevance: Sequence[str] | None = None, **extra: object) -> Lesson:
         messages = self.prompts.render(purpose, {
             "question": {"text": Span(problem.texts[0])}, "agent": {"system": ""},
-            "messages": [{"text": Span(text), "relevance": None} for text in heard],
+            "messages": [{"text": Span(text), "relevance": relevance[i] if relevance else None}
+                         for i, text in enumerate(heard)],
             "own": None if mine is None else Span(mine), **extra})
         return Lesson(purpose, messages, reply, own, depth)
 

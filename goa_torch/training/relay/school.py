@@ -48,11 +48,10 @@ class School:
         self.new_accelerator = lambda: Accelerator(mixed_precision="bf16", cpu=device == "cpu")
         self.tokenizer = build_tokenizer(plan.shape.context_length)
         self.encoder = Encoder(self.tokenizer)
-        self.prompts = PromptSet(models_folder() / "prompts" / plan.prompts)
 
     def run(self, only: Sequence[str] | None = None) -> list[Path]:
         """Makes all agents, or those named in ``only`` (and the base they need); returns their folders."""
-        wanted = [(seed, name) for seed in self.plan.seeds for name in self.plan.names()
+        wanted = [(seed, name) for seed in self.plan.seeds for name in self.plan.names(seed)
                   if only is None or name in only or name == BASE]
         left = sum(self.plan.agent_schedule(name).steps for seed, name in wanted if not self._done(seed, name))
         folders = []
@@ -92,8 +91,9 @@ class School:
                                                      attn_implementation="eager")
         else:
             model = new_model(plan.shape, self.tokenizer, stream("relay weights", name, seed) >> 1)
-        lessons = Lessons(plan.role(name), self.prompts, plan.lesson_seed(name, seed))
-        validation = Lessons(plan.role(name), self.prompts, 0, "validation")
+        prompts = PromptSet(models_folder() / "prompts" / plan.templates(name))
+        stages = [(steps, Lessons(role, prompts, plan.lesson_seed(name, seed))) for steps, role in plan.stages(name)]
+        validation = Lessons(plan.role(name), prompts, 0, "validation")
         began, first = time.perf_counter(), None
 
         def progress(step: int, loss: float) -> None:
@@ -107,7 +107,7 @@ class School:
             self.say(f"seed {seed} {name}: step {step}/{schedule.steps}, loss {loss:.4f}, {pace:.2f} s a step, "
                      f"{mine} left, {all_left} for all agents")
 
-        model = train(accelerator, model, lessons, self.encoder, schedule, work, validation, progress)
+        model = train(accelerator, model, stages, self.encoder, schedule, work, validation, progress)
         if not accelerator.is_main_process:
             accelerator.wait_for_everyone()
             return
@@ -145,7 +145,7 @@ tags: [relay, goa_torch, {", ".join(role.domains)}]
 {about or f"An agent of Relay that evaluates layers of {domains} and copies the rest."} A Llama of
 {plan.shape.num_hidden_layers} layers and width {plan.shape.hidden_size}, trained from random weights by
 `experiments/train_relay.py` on expressions like `rev[(47+8)]`; `training.json` holds what it was made with. It knows
-nothing else and speaks only the prompts in `models/prompts/{plan.prompts}`.
+nothing else and speaks only the prompts in `models/prompts/{plan.templates(name)}`.
 
 Validation questions, greedy: share of replies that are right to the last character (layers of its own evaluated,
 those of others copied).

@@ -7,14 +7,14 @@ import os
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .batches import IGNORED, Batch, Encoder, batches
+from .batches import IGNORED, Batch, Encoder, course
 from .lessons import Lessons
 
 if TYPE_CHECKING:
@@ -39,13 +39,14 @@ class Schedule:
 
     Attributes:
         steps: updates.
-        batch: lessons an update.
+        batch: lessons an update; fewer where they are long, so that it holds at most ``max_tokens``.
         lr: peak of the learning rate: linear warm-up over ``warmup`` steps, then linear down to a twentieth.
         validate_every, save_every: steps between examinations, between checkpoints.
     """
 
     steps: int = 1000
     batch: int = 128
+    max_tokens: int = 16384
     lr: float = 2e-3
     warmup: int = 100
     weight_decay: float = 0.01
@@ -74,15 +75,16 @@ def new_model(shape: Shape, tokenizer: PreTrainedTokenizerFast, seed: int) -> Ll
     return model
 
 
-def train(accelerator: Accelerator, model: LlamaForCausalLM, lessons: Lessons, encoder: Encoder, schedule: Schedule,
-          folder: Path, validation: Lessons | None = None, on_step: Callable[[int, float], None] | None = None
-          ) -> LlamaForCausalLM:
+def train(accelerator: Accelerator, model: LlamaForCausalLM, stages: Sequence[tuple[int, Lessons]], encoder: Encoder,
+          schedule: Schedule, folder: Path, validation: Lessons | None = None,
+          on_step: Callable[[int, float], None] | None = None) -> LlamaForCausalLM:
     """Trains ``model``; checkpoints and ``log.jsonl`` lie in ``folder``, where a run that was killed goes on.
 
     Batch n is always the same and the learning rate depends on the step alone, so an interrupted run ends where an
     uninterrupted one does.
 
     Args:
+        stages: what is taught, one after the other: updates and lessons; ``schedule.steps`` updates in all.
         validation: lessons from another split, examined every ``validate_every`` steps.
         on_step: called with the number of updates made and the loss.
     """
@@ -94,9 +96,7 @@ def train(accelerator: Accelerator, model: LlamaForCausalLM, lessons: Lessons, e
     losses: list[float] = []
     started = time.perf_counter()
     model.train()
-    for batch in batches(lessons, encoder, schedule.batch, step):
-        if step >= schedule.steps:
-            break
+    for batch in course(stages, encoder, schedule.batch, step, schedule.max_tokens):
         for group in optimizer.param_groups:
             group["lr"] = schedule.rate(step)
         loss = _loss(model, batch.to(accelerator.device), accelerator)
@@ -122,9 +122,12 @@ def train(accelerator: Accelerator, model: LlamaForCausalLM, lessons: Lessons, e
 
 
 def _loss(model: torch.nn.Module, batch: Batch, accelerator: Accelerator) -> torch.Tensor:
+    replies = (batch.labels != IGNORED).any(dim=0).nonzero()
+    first = int(replies[0])  # no row's reply begins earlier, so the vocabulary is only needed from the place before
+    places = torch.arange(first - 1, batch.ids.shape[1] - 1, device=batch.ids.device)
     with accelerator.autocast():
-        logits = model(input_ids=batch.ids, attention_mask=batch.mask, use_cache=False).logits
-    return torch.nn.functional.cross_entropy(logits[:, :-1].float().flatten(0, 1), batch.labels[:, 1:].flatten(),
+        logits = model(input_ids=batch.ids, attention_mask=batch.mask, use_cache=False, logits_to_keep=places).logits
+    return torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), batch.labels[:, first:].flatten(),
                                              ignore_index=IGNORED)
 
 
