@@ -25,7 +25,7 @@ from .token_sampling import next_tokens
 #: Prompts share a prefill only if that saves at least this many tokens.
 SHARED_TOKENS = 32
 #: Columns beyond what the longest row needs, so that rows move sideways rarely.
-SPARE_COLUMNS = 64
+SPARE_COLUMNS = 32
 #: Most logits held at once while scoring.
 SCORED_LOGITS = 2**26
 

@@ -75,30 +75,43 @@ class RecordingCache(Cache):
         return Layout.of([(layer.keys, layer.values) for layer in self.layers])
 
 
-class _Window(CacheLayerMixin):
-    """One layer of :class:`RowCache`: reads and writes the rows and columns its owner points at."""
+@dataclass(slots=True)
+class Window:
+    """Where a forward pass looks: ``rows``; keys in the columns ``first`` to ``stop``; its tokens are those of the
+    columns ``start`` to ``end``. What lies right of ``end`` is masked, and finite."""
+
+    rows: slice
+    first: int
+    start: int
+    end: int
+    stop: int
+
+
+class _Layer(CacheLayerMixin):
+    """One layer of :class:`RowCache`: reads and writes where its window is."""
 
     is_sliding = False  # whole rows are kept; a sliding window is the mask's business
 
-    def __init__(self, owner: RowCache, keys: Tensor, values: Tensor) -> None:
+    def __init__(self, window: Window, keys: Tensor, values: Tensor) -> None:
         super().__init__()
-        self.owner, self.keys, self.values, self.is_initialized = owner, keys, values, True
+        # Not the RowCache itself: that would be a cycle, and its hundreds of megabytes would wait for the collector.
+        self.window, self.keys, self.values, self.is_initialized = window, keys, values, True
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         pass
 
     def update(self, key_states: Tensor, value_states: Tensor, *args, **kwargs) -> tuple[Tensor, Tensor]:
-        rows, first, start, end = self.owner.window
-        self.keys[rows, :, start:end] = key_states
-        self.values[rows, :, start:end] = value_states
-        return self.keys[rows, :, first:end], self.values[rows, :, first:end]
+        window = self.window
+        new, seen = slice(window.start, window.end), slice(window.first, window.stop)
+        self.keys[window.rows, :, new] = key_states
+        self.values[window.rows, :, new] = value_states
+        return self.keys[window.rows, :, seen], self.values[window.rows, :, seen]
 
     def get_seq_length(self) -> int:
-        _, first, start, _ = self.owner.window
-        return start - first
+        return self.window.start - self.window.first
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        return self.get_seq_length() + query_length, 0
+        return self.window.stop - self.window.first, 0
 
     def get_max_length(self) -> int:
         return -1
@@ -110,20 +123,21 @@ class RowCache(Cache):
     Attributes:
         end: the column after the last token of every row.
         begin: for each row in use, the column of its first token; what lies left of it is masked, and finite.
-        window: (rows, first key column, first query column, end) of the forward pass under way.
+        window: where the forward pass under way looks.
     """
 
     def __init__(self, layout: Layout, rows: int, columns: int) -> None:
         self.rows, self.columns = rows, columns
+        self.on_cpu = all(device.type == "cpu" for _, _, _, device in layout.channels)
         self.end = 0
         self.begin: list[int] = []
-        self.window: tuple[slice, int, int, int] = (slice(0, 0), 0, 0, 0)
-        # Never read before it is written: columns left of a row's beginning are zeroed when it is placed.
-        self._slabs = [torch.empty(len(numbers), rows, heads, columns, size, dtype=dtype, device=device)
+        self.window = Window(slice(0, 0), 0, 0, 0, 0)
+        # Zeros, since what is masked is still multiplied by its weight of 0 and has to be finite.
+        self._slabs = [torch.zeros(len(numbers), rows, heads, columns, size, dtype=dtype, device=device)
                        for (heads, size, dtype, device), numbers in layout.slabs()]
         place = {number: slab[i] for slab, (_, numbers) in zip(self._slabs, layout.slabs())
                  for i, number in enumerate(numbers)}
-        super().__init__(layers=[_Window(self, place[i], place[i + 1]) for i in range(0, len(place), 2)])
+        super().__init__(layers=[_Layer(self.window, place[i], place[i + 1]) for i in range(0, len(place), 2)])
 
     @property
     def first(self) -> int:
@@ -131,20 +145,29 @@ class RowCache(Cache):
         return min(self.begin, default=self.end)
 
     def look_at(self, rows: slice, queries: int, end: int) -> None:
-        """Points the next forward pass at ``rows``: its ``queries`` tokens are those just before column ``end``."""
-        self.window = (rows, min(min(self.begin[rows]), end - queries), end - queries, end)
+        """Points the next forward pass at ``rows``: its ``queries`` tokens are those just before column ``end``.
+
+        With one query a row, on a CPU, the window is all columns: matrix products there copy what is not contiguous,
+        and the copy costs more than the columns that are not needed. (Not for a lone first token, for which
+        transformers takes columns right of it for those of a static cache and leaves the mask out.)
+        """
+        whole = queries == 1 and end > 1 and self.on_cpu
+        window = self.window
+        window.rows, window.start, window.end = rows, end - queries, end
+        window.first = 0 if whole else min(min(self.begin[rows]), end - queries)
+        window.stop = self.columns if whole else end
 
     def mask(self) -> Tensor:
         """Which key columns of the window hold a token, [rows, columns] (bool)."""
-        rows, first, _, end = self.window
-        begin = torch.tensor(self.begin[rows])
-        return torch.arange(first, end)[None] >= begin[:, None]
+        window = self.window
+        begin, column = torch.tensor(self.begin[window.rows])[:, None], torch.arange(window.first, window.stop)[None]
+        return (column >= begin) & (column < window.end)
 
     def positions(self) -> Tensor:
         """Positions of the window's queries within their rows, [rows, queries]; 0 for padding."""
-        rows, _, start, end = self.window
-        begin = torch.tensor(self.begin[rows])
-        return (torch.arange(start, end)[None] - begin[:, None]).clamp_min_(0)
+        window = self.window
+        begin = torch.tensor(self.begin[window.rows])
+        return (torch.arange(window.start, window.end)[None] - begin[:, None]).clamp_min_(0)
 
     def place(self, length: int, prefix: list[Tensor] | None, known: int) -> None:
         """Adds a row of ``length`` tokens that ends at :attr:`end`, its first ``known`` tokens taken from

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError, unknown
+from . import attention
 from .weights import Weights, resolve, without_progress_bars
 
 _ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
@@ -93,6 +94,9 @@ def _load(recipe: Recipe, weights: Weights) -> Loaded:
         raise UserError(f"{where} does not fit the memory of {device}; take another device or a smaller "
                         "model") from error
     module.eval().requires_grad_(False)
+    if device == "cpu" and getattr(module.config, "_attn_implementation", None) == "sdpa":
+        attention.register()
+        module.set_attn_implementation(attention.NAME)
     return Loaded(module, tokenizer, weights, dtype, "cuda" if device == "shared" else device)
 
 

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from ..randomness import uniforms
 
+_CACHED = 2**17  # numbers worked on at a time
 _LEAF = 256  # tokens under one leaf of the upper tree: sums over them are one vectorised pass
 
 
@@ -41,29 +42,44 @@ def next_tokens(logits: Tensor, temperature: Sequence[float], top_p: Sequence[fl
     Shapes:
         tokens [rows] (int64), log-probabilities [rows] (float32, not a number if the row's logits are not).
     """
-    z = logits.float()
-    z = z - z.amax(dim=-1, keepdim=True)  # a copy: the work below is in place
     hot = [t > 0 for t in temperature]
-    if not all(hot):
-        best = z.argmax(dim=-1)
-        if not any(hot):
-            return best, -z.exp_().sum(dim=-1).log_()
-    heat = torch.tensor([t if t > 0 else 1.0 for t in temperature], device=z.device)
-    if all(t == 1 for t in heat.tolist()):
-        p = z.exp_()
-        total, chosen_logit = p.sum(dim=-1), None
-    else:
-        total, chosen_logit = z.exp().sum(dim=-1), z
-        p = (z / heat[:, None]).exp_()
+    top = logits.amax(dim=-1, keepdim=True)
+    if not any(hot):
+        _, total = _exponentials(logits, top, None)
+        return logits.argmax(dim=-1), -total.log_()
+    heat = torch.tensor([t if t > 0 else 1.0 for t in temperature], device=logits.device)
+    p, total = _exponentials(logits, top, heat)
     cut = [row for row, (t, mass) in enumerate(zip(temperature, top_p)) if t > 0 and mass < 1]
     if cut:
-        p[cut] = _nucleus(p[cut], torch.tensor([top_p[row] for row in cut], device=z.device))
+        p[cut] = _nucleus(p[cut], torch.tensor([top_p[row] for row in cut], device=p.device))
     tokens = _draw(p, streams, steps)
     if not all(hot):
-        tokens = torch.where(torch.tensor(hot, device=z.device), tokens, best)
-    picked = (p if chosen_logit is None else chosen_logit).gather(1, tokens[:, None])[:, 0]
-    log_p = (picked.log() if chosen_logit is None else picked) - total.log()
-    return tokens, log_p
+        tokens = torch.where(torch.tensor(hot, device=p.device), tokens, logits.argmax(dim=-1))
+    picked = logits.gather(1, tokens[:, None]).float() - top.float()
+    return tokens, picked[:, 0] - total.log_()
+
+
+def _exponentials(logits: Tensor, top: Tensor, heat: Tensor | None) -> tuple[Tensor | None, Tensor]:
+    """exp((z - top) / heat) [rows, V], not wanted if ``heat`` is ``None``, and the sums of exp(z - top) [rows].
+
+    A few rows at a time on a CPU, whose cache then holds them from one pass over the vocabulary to the next.
+    """
+    rows, size = logits.shape
+    p = None if heat is None else torch.empty(rows, size, device=logits.device)
+    total = torch.empty(rows, device=logits.device)
+    warm = heat is not None and bool((heat != 1).any())
+    together = max(1, _CACHED // size) if logits.device.type == "cpu" else rows
+    for start in range(0, rows, together):
+        some = slice(start, start + together)
+        z = logits[some].float() - top[some]
+        if warm:
+            total[some] = z.exp().sum(dim=-1)
+            torch.exp(z.div_(heat[some, None]), out=p[some])
+        else:
+            total[some] = z.exp_().sum(dim=-1)
+            if p is not None:
+                p[some] = z
+    return p, total
 
 
 def _nucleus(p: Tensor, top_p: Tensor) -> Tensor:
