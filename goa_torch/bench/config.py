@@ -24,6 +24,7 @@ class TaskConfig:
         limit: at most so many questions.
         seed: which of them: ``limit`` takes the first of an order drawn by it, ``null`` the first of the file.
         label: how tables name it; ``name`` by default. Needed where a task is listed twice.
+        settings: those of a task that makes its questions (``relay``: ``regime``, ``depth``, ``variant``, ...).
     """
 
     name: str
@@ -32,6 +33,7 @@ class TaskConfig:
     limit: int | None = None
     seed: int | None = 0
     label: str | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass

@@ -231,13 +231,14 @@ def _with_sampling(pool: Pool, changed: SamplingChanges, where: str) -> Pool:
 
 
 def _questions(task: TaskConfig, where: str) -> list[Question]:
-    from ..tasks import load_questions
+    from ..tasks import get_task, load_questions
 
     source = task.file or f"{task.name}, split {task.split}"
     try:
         # a limit, however large: then questions come in drawn order, and the first of them are what a smaller one takes
-        questions = load_questions(task.name, file=task.file, split=task.split, limit=task.limit or sys.maxsize,
-                                   seed=task.seed)
+        most = sys.maxsize if get_task(task.name).generate is None else None
+        questions = load_questions(task.name, file=task.file, split=task.split, limit=task.limit or most,
+                                   seed=task.seed, **task.settings)
     except UserError as error:
         raise UserError(f"{where}, tasks, {task.label}: {error}") from error
     if not questions:
