@@ -27,6 +27,7 @@ BACKENDS = {
     "hf": "goa_torch.agents.hf:HFModel",
     "openai": "goa_torch.agents.openai:OpenAIModel",
     "echo": "goa_torch.agents.pools:echo_model",
+    "adversary": "goa_torch.agents.adversary:AdversaryModel",
 }
 
 
@@ -65,7 +66,7 @@ class PoolConfig:
 
     Attributes:
         agents: in order, at least one; see :class:`AgentConfig`.
-        models: label -> ``backend`` (hf, openai or echo) and the arguments of its constructor. A model is built once
+        models: label -> ``backend`` (hf, openai, echo or adversary) and the arguments of its constructor. A model is built once
             and shared by all agents that name it. Paths that begin with ``./`` or ``../`` are relative to the pool
             file.
         name: for tables; the file's name by default.
