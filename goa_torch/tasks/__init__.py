@@ -6,6 +6,7 @@ import importlib
 
 _HOME = {
     "ChoiceReader": ".readers",
+    "CodeReader": ".code",
     "MathReader": ".readers",
     "NumberReader": ".readers",
     "Row": ".task",
@@ -17,6 +18,7 @@ _HOME = {
     "math_equal": ".equality",
     "read_boxed": ".boxed",
     "read_choice": ".choice",
+    "read_code": ".code",
     "read_number": ".number",
     "register": ".registry",
     "task_names": ".registry",

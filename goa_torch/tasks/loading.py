@@ -48,6 +48,10 @@ def load_questions(task: str | Task, file: str | Path | None = None, split: str 
         return _generated(task, file, settings, split=split, limit=limit, seed=seed or 0)
     if settings:
         raise UserError(f"task {task.name!r} has no settings, so {', '.join(settings)} means nothing; leave it out")
+    if task.answers == "code":  # graded by running it: better refused before the first call than after the last
+        from ..sandbox import need_sandbox
+
+        need_sandbox()
     questions = _from_file(task, file, split) if file is not None else _from_hub(task, split)
     if limit is None:
         return questions

@@ -43,6 +43,6 @@ def describe(name: str) -> str:
     return get_task(name).describe()
 
 
-for _name in "aime24 arc_challenge file gpqa gsm8k math500 medmcqa mmlu mmlu_pro scienceqa".split():
+for _name in "aime24 arc_challenge file gpqa gsm8k humaneval math500 medmcqa mmlu mmlu_pro scienceqa".split():
     register(_name, f"goa_torch.tasks.specs.{_name}:TASK")
 register("relay", "goa_torch.tasks.specs.relay:TASK")

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..errors import UserError
 from ..types import Question, Reader
+from .code import CodeReader
 from .number import format_number, read_number
 from .readers import ChoiceReader, MathReader, NumberReader, TextReader
 
@@ -38,7 +39,9 @@ class Task:
         summary: what it asks, in a few words.
         read: turns a row, as the hub has it, into a :class:`Row`, or ``None`` for a row that is no question of this
             task (one with a picture, say). A column it looks for and does not find is a ``KeyError``.
-        answers: ``choice``, ``number``, ``math`` or ``text``; "" lets every row decide (files of the user's own).
+        answers: ``choice``, ``number``, ``math`` or ``text``; ``code`` for functions graded by tests (rows then hold
+            ``prompt`` and ``entry_point`` in their metadata, the tests as ``gold``); "" lets every row decide (files of
+            the user's own).
         hub: name of the data set on the Hugging Face hub, "" if there is none.
         config: its configuration there.
         splits: our split -> the hub's. Where the hub has no labelled test split, what the field tests on is ``test``
@@ -93,6 +96,8 @@ class Task:
         changed = {"instruction": self.instruction} if self.instruction else {}
         if kind == "choice":
             return ChoiceReader(len(row.choices), **changed)
+        if kind == "code":
+            return CodeReader(row.metadata["prompt"], row.metadata["entry_point"], row.gold.strip(), **changed)
         return {"number": NumberReader, "math": MathReader, "text": TextReader}[kind](**changed)
 
     def question(self, row: Row, split: str, where: str) -> Question:
@@ -104,6 +109,8 @@ class Task:
             raise UserError(f"{where}: the gold answer is empty")
         if len(row.choices) > len(LETTERS) or any(not choice.strip() for choice in row.choices):
             raise UserError(f"{where}: there must be at most {len(LETTERS)} choices, none of them empty")
+        if self.answers == "code" and "entry_point" not in row.metadata:
+            raise UserError(f"{where}: task {self.name!r} needs the columns task_id, prompt, entry_point and test")
         reader = self.reader(row)
         if isinstance(reader, ChoiceReader):
             gold = _gold_letter(gold, row.choices, where)

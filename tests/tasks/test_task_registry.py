@@ -103,6 +103,18 @@ HUB_ROWS = {
     ),
     "aime24": ({"id": 60, "problem": "How?", "answer": "033", "solution": "", "year": "2024"}, "33", 0, ""),
     "gsm8k": ({"question": "How many?", "answer": "16-3=<<16-3=13>>13\n#### 1,300"}, "1300", 0, ""),
+    "humaneval": (
+        {
+            "task_id": "HumanEval/1",
+            "prompt": "def f(x):\n    \"\"\"One more.\"\"\"\n",
+            "entry_point": "f",
+            "test": "def check(candidate):\n    assert candidate(1) == 2\n",
+            "canonical_solution": "    return x + 1\n",
+        },
+        "def check(candidate):\n    assert candidate(1) == 2",
+        0,
+        "",
+    ),
     "file": ({"question": "Which?", "gold_answer": "B", "choices": ["w", "x"], "answers": "choice"}, "B", 2, ""),
 }
 
@@ -124,6 +136,8 @@ def test_every_task_makes_a_question_of_a_row(name):
         lines = question.text.splitlines()[-n_choices:]
         assert lines == [f"{letter}) {choice}" for letter, choice in zip("ABCDEFGHIJ", question.choices)]
         assert question.is_correct(question.reader.read(f"The answer is ({question.gold})."))
+    elif name == "humaneval":  # to be right, it would have to be run
+        assert question.reader.read("    return x + 1") == "def f(x):\n    return x + 1"
     else:
         assert question.is_correct(question.reader.read(f"So \\boxed{{{question.gold}}}"))
     assert not question.is_correct(None) and json.dumps(question.metadata) is not None

@@ -1,0 +1,140 @@
+"""Reads programs out of replies, and grades them by running their tests in the sandbox."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import warnings
+from dataclasses import dataclass
+from functools import lru_cache
+
+from .text import spoken
+
+#: Longer programs are no answers.
+LONGEST = 20_000
+_FENCED = re.compile(r"^[ \t]*(```+|~~~+)[ \t]*[\w+-]*[ \t]*\n(.*?)(?:^[ \t]*\1|\Z)", re.DOTALL | re.MULTILINE)
+_MOST_CUTS = 50
+
+
+@dataclass(frozen=True)
+class CodeReader:
+    """A Python function, graded by its tests.
+
+    An answer is a program that defines ``entry_point``, in one spelling (no comments, no docstrings). The gold answer
+    is ``test`` itself: an answer equals it when it passes it, in :func:`goa_torch.sandbox.run_tests`. Two answers, as
+    they are compared in votes, are equal when they are the same program; nothing is run for that.
+
+    Attributes:
+        prompt: source that ends in the signature and docstring of the function (what the question shows).
+        entry_point: the function's name.
+        test: source that defines ``check(candidate)``.
+    """
+
+    prompt: str
+    entry_point: str
+    test: str
+    instruction: str = "End with the whole function, imports included, in one ```python block."
+
+    def read(self, text: str) -> str | None:
+        return read_code(text, self.entry_point, self.prompt)
+
+    def equal(self, gold: str, answer: str) -> bool:
+        if gold != self.test:
+            return gold == answer
+        return _passes(self.prompt, answer, self.test, self.entry_point)
+
+
+@lru_cache(maxsize=16384)
+def _passes(prompt: str, program: str, test: str, entry_point: str) -> bool:
+    from ..sandbox import run_tests
+
+    return run_tests(prompt, program, test, entry_point).passed
+
+
+def read_code(text: str, entry_point: str, prompt: str = "") -> str | None:
+    """The program of a reply that defines ``entry_point``, without comments and docstrings; ``None`` if there is none.
+
+    In order: the last fenced block that defines the function, or that continues ``prompt``; the definition in a reply
+    without fences; a reply that continues ``prompt`` as models that only complete text do (up to the first line that
+    does not belong to the body). Prose after the code is cut off. A reply in JSON has its program under ``answer``.
+    """
+    text = spoken(text)
+    if len(text) > LONGEST * 4:
+        return None
+    text = _from_json(text).replace("\r\n", "\n").replace("\t", "    ")
+    blocks = [block[2] for block in _FENCED.finditer(text)]
+    defines = re.compile(rf"^(?:async )?def {re.escape(entry_point)}\b", re.MULTILINE)
+    for block in reversed(blocks):
+        if defines.search(block) and (program := _program(_parsed(block), entry_point)):
+            return program
+    for part in reversed(blocks) if blocks else [text]:
+        if (found := defines.search(part)) and (program := _program(_parsed(_from_definition(part, found.start())),
+                                                                    entry_point)):
+            return program
+        if not found and (body := _body(part)) and (program := _program(_parsed(prompt + body), entry_point)):
+            return program
+    return None
+
+
+def _from_json(text: str) -> str:
+    if not text.lstrip().startswith("{"):
+        return text
+    try:
+        said = json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return text
+    answer = said.get("answer") if isinstance(said, dict) else None
+    return answer if isinstance(answer, str) else text
+
+
+def _from_definition(text: str, start: int) -> str:
+    """``text`` from the imports, helpers and decorators that stand right above the definition at ``start``."""
+    lines = text[:start].split("\n")[:-1]
+    while lines and re.match(r"(?:import |from \w|@|def |class |[ \t]|\w+\s*=|#|$)", lines[-1]):
+        lines.pop()
+    return text[len("\n".join(lines)) :].lstrip("\n")
+
+
+def _body(text: str) -> str:
+    """What continues a function: the lines up to the first that is not indented."""
+    lines = text.lstrip("\n").split("\n")
+    end = next((n for n, line in enumerate(lines) if line.strip() and not line[0].isspace()), len(lines))
+    return "\n".join(lines[:end])
+
+
+def _parsed(source: str) -> ast.Module | None:
+    """The syntax tree of ``source``, or of the lines before the one that is no Python; ``None`` if none is left."""
+    for _ in range(_MOST_CUTS):
+        if not source.strip() or len(source) > LONGEST:
+            return None
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # strange escapes in somebody else's strings
+                return ast.parse(source)
+        except SyntaxError as error:
+            lines = source.split("\n")
+            last = min(error.lineno or 1, len(lines))
+            source = "\n".join(lines[: last - 1])
+        except (ValueError, RecursionError, MemoryError):  # null bytes; nested too deeply
+            return None
+    return None
+
+
+def _program(tree: ast.Module | None, entry_point: str) -> str | None:
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    mine = [node for node in (tree.body if tree else []) if isinstance(node, functions) and node.name == entry_point]
+    if not mine or not _does_something(mine[-1]):
+        return None
+    try:
+        for node in ast.walk(tree):
+            if isinstance(node, (*functions, ast.ClassDef, ast.Module)) and ast.get_docstring(node, clean=False):
+                node.body = node.body[1:] or ([ast.Pass()] if node is not tree else [])
+        return ast.unparse(tree)
+    except (RecursionError, ValueError):
+        return None
+
+
+def _does_something(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether there is more to it than a docstring: a signature alone is a question, not an answer."""
+    return not all(isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in function.body)
