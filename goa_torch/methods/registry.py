@@ -51,6 +51,7 @@ register("s2_mad", "goa_torch.methods.s2_mad:S2MAD", "debate only with those who
 register("armor_mad", "goa_torch.methods.armor_mad:ArmorMAD", "debate skipped where agents agree, read out by trust")
 register("vote_tokens", "goa_torch.methods.vote_tokens:VoteTokens", "majority of the answers a token budget pays for")
 register("colmad", "goa_torch.methods.colmad:ColMAD", "two debaters that help each other, then a judge")
+register("rumad", "goa_torch.methods.rumad:RUMAD", "debate under a controller trained with reinforcement learning")
 
 
 def method_names() -> list[str]:

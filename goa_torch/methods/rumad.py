@@ -1,0 +1,67 @@
+"""Debate under a controller trained with reinforcement learning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import UserError
+from ..nn.tiers import TierConv
+from ..topology.controller import Controller, load_controller
+from ..topology.gating import GateConfig
+from ..topology.observation import ObservationConfig
+from ..topology.policies import PolicyConfig, WeightPolicy
+from .debate import Debate, method_name, size
+
+if TYPE_CHECKING:
+    from ..agents.pool import Pool
+
+
+class RUMAD(Debate):
+    r"""A controller weighs every ordered pair of agents each round, from who agrees with whom (arXiv 2602.23864):
+    an agent answers again only if others weigh at least as much as it does itself, and reads only messages of weight
+    above .10, in three tiers; majority at the end. At most n x rounds calls.
+
+    Readings (?): similarity and agreement count half each; replies are compared by TF-IDF unless the controller was
+    trained with embeddings; a round in which nobody is called ends the question.
+
+    Args:
+        checkpoint: folder of a trained controller (``goa train``), or the name of one in the shipped ``controllers``;
+            without it the controller is untrained: what training has gained is the difference.
+        n: copies of ``agent``; ``None`` for all agents of the pool.
+        agent: whose copies; the meta-LLM by default.
+        rounds: answers of each agent at most, the independent first one included.
+        architecture: of an untrained controller: ``mlp`` or ``graph``.
+        controller_seed: of an untrained controller's weights.
+        stop: a rule that ends a question earlier, beside the controller's silence.
+    """
+
+    def __init__(self, pool: Pool, checkpoint: str | None = None, n: int | None = None, agent: str | None = None,
+                 rounds: int = 6, architecture: str = "mlp", controller_seed: int = 0, stop: str | None = None) -> None:
+        kind = method_name(self)
+        if checkpoint is None:
+            policy = WeightPolicy(PolicyConfig(architecture), ObservationConfig(), size(pool, n), controller_seed)
+            gate = GateConfig()
+        else:
+            policy, gate, _ = load_controller(find_controller(checkpoint))
+        if policy.config.architecture == "mlp" and policy.agents != size(pool, n):
+            raise UserError(f"{kind}: controller {checkpoint!r} was trained for {policy.agents} agents, but "
+                            f"{size(pool, n)} take part; change n, or train one with architecture 'graph'")
+        policy.observation.check(pool)
+        super().__init__(pool, Controller(policy, gate), n, agent, rounds, stop, passing=TierConv("words"))
+
+
+def find_controller(name: str) -> Path:
+    """The folder of a controller: a path, or a name in the shipped ``controllers``."""
+    from ..paths import models_folder
+
+    if not isinstance(name, str) or not name:
+        raise UserError(f"rumad: checkpoint = {name!r} must be a folder or the name of a shipped controller")
+    path, shipped = Path(name), models_folder() / "controllers"
+    if path.is_dir():
+        return path
+    if len(path.parts) == 1 and (shipped / name).is_dir():
+        return shipped / name
+    names = sorted(p.name for p in shipped.iterdir() if p.is_dir()) if shipped.is_dir() else []
+    raise UserError(f"rumad: no controller {name!r}; name a folder that goa train has written"
+                    + (f", or one of {', '.join(names)}" if names else ""))
