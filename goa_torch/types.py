@@ -26,14 +26,36 @@ Purpose = Literal["select", "answer", "score", "pass", "readout"]
 
 
 @dataclass(frozen=True, slots=True)
+class Heard:
+    """How loudly a model hears a message: edge-weighted attention (:mod:`goa_torch.agents.edge_attention`).
+
+    Attributes:
+        weight: of the edge, >= 0; 1 is plain text, 0 a message that is not there.
+        scope: ``all`` tokens hear the message as loudly, or only the ``receiver``'s, which come after all messages.
+        parallel: messages are read independently of each other.
+    """
+
+    weight: float = 1.0
+    scope: Literal["all", "receiver"] = "all"
+    parallel: bool = False
+
+    @property
+    def plain(self) -> bool:
+        """Whether this is no different from plain text."""
+        return self.weight == 1.0 and not self.parallel
+
+
+@dataclass(frozen=True, slots=True)
 class Span:
-    """A piece of a prompt. ``sender`` is the node whose reply the text is, ``None`` for everything else.
+    """A piece of a prompt. ``sender`` is the node whose reply the text is, ``None`` for everything else; ``heard`` how
+    loudly the model hears it, ``None`` for as any text.
 
     Models tokenise spans separately and never let the text of a span become a control token.
     """
 
     text: str
     sender: int | None = None
+    heard: Heard | None = None
 
 
 @dataclass(frozen=True, slots=True)

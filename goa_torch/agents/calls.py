@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from .. import randomness
-from ..types import Call, Chat, Message, Options, Purpose, Question, Reply, Sampling, Usage
+from ..types import Call, Chat, Message, Options, Purpose, Question, Reply, Sampling, Span, Usage
 from .base import Agent, LanguageModel
 
 #: One call to a model: the chat, and how the reply is decoded or which replies are weighed against each other.
@@ -64,11 +64,18 @@ class _Ticket:
 
 def reply_key(model: LanguageModel, chat: Chat, sampling: Sampling | Options) -> Hashable:
     """What makes two calls identical. Greedy decoding and likelihoods do not depend on the stream."""
-    content = tuple((m.role, tuple(span.text for span in m.spans)) for m in chat.messages)
+    content = tuple((m.role, tuple(_spoken(span) for span in m.spans)) for m in chat.messages)
     if isinstance(sampling, Options):
         return (model.fingerprint, content, "options", sampling.texts)
     drawn = (sampling.temperature, sampling.top_p, chat.stream) if sampling.temperature > 0 else (0.0,)
     return (model.fingerprint, content, drawn, sampling.max_new_tokens, sampling.stop)
+
+
+def _spoken(span: Span) -> Hashable:
+    """What a model can tell of a span: its text, and how loud it is unless it is plain text."""
+    if span.heard is None or span.heard.plain:
+        return span.text
+    return (span.text, span.heard.weight, span.heard.scope, span.heard.parallel)
 
 
 class _Cancelled(InterruptedError):

@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jinja2.exceptions import TemplateError
 
 from ..errors import UserError
-from ..types import Chat, Message, Span
+from ..types import Chat, Heard, Message, Span
 
 #: Used when a model has no chat template: the messages, a blank line between them, a line break at the end.
 PLAIN_TEMPLATE = r"{{ messages | map(attribute='content') | join('\n\n') }}{{ '\n' }}"
@@ -40,12 +40,21 @@ _THINKING = re.compile(r"<(think|thinking|thought|reasoning)>\s*\Z", re.IGNORECA
 class Encoded:
     """Token ids of a prompt; ``senders[i]`` is the node whose reply token i belongs to, -1 for everything else.
 
-    ``thinking`` is true if the prompt ends inside a reasoning tag that the template opened.
+    ``thinking`` is true if the prompt ends inside a reasoning tag that the template opened. ``messages[i]`` is the
+    number of the message that token i belongs to, -1 for none, and ``heard`` how loud each message is and who sent it;
+    both are empty unless spans say how loud they are. What introduces a message ("Reply 2:", from the last blank line
+    or else line break on) belongs to it, so that a message of weight 0 leaves no heading behind.
     """
 
     ids: list[int]
     senders: list[int]
     thinking: bool = False
+    messages: list[int] = field(default_factory=list)
+    heard: list[tuple[int, Heard]] = field(default_factory=list)
+
+
+#: Texts whose tokens are remembered.
+_REMEMBERED = 1 << 14
 
 
 class ChatTokenizer:
@@ -67,6 +76,7 @@ class ChatTokenizer:
         self.template = chat_template or (tokenizer.get_chat_template() if tokenizer.chat_template else PLAIN_TEMPLATE)
         self._source = (_FIXED_DATE if "strftime_now" in self.template else "") + self.template
         self._lock = threading.Lock()  # fast tokenizers keep the split_special_tokens switch in the tokenizer
+        self._known: dict[tuple[str, bool, bool], list[int]] = {}  # a question or reply stands in many prompts
         self._pieces: dict[tuple, tuple[list[str], list[int]]] = {}
         self._template_ids: dict[str, list[int]] = {}
         added = {token.content: number for number, token in tokenizer.added_tokens_decoder.items()}
@@ -88,25 +98,51 @@ class ChatTokenizer:
         ids: list[int] = []
         senders: list[int] = []
 
-        def add(tokens: list[int], sender: int | None = None) -> None:
+        owners: list[int] = []
+        heard: list[tuple[int, Heard]] = []
+
+        def add(tokens: list[int], sender: int | None = None, owner: int = -1) -> None:
             ids.extend(tokens)
             senders.extend([-1 if sender is None else sender] * len(tokens))
+            owners.extend([owner] * len(tokens))
 
         for number, piece in enumerate(pieces):  # template text at even places, message numbers at odd ones
             if number % 2 == 0:
                 add(self._template_tokens(str(piece)))
             else:
+                before = None
                 for span in _core(messages[int(piece)].spans):
-                    add(self.text_ids(span.text), span.sender)
+                    if span.heard is None:
+                        add(self.text_ids(span.text), span.sender)
+                    else:
+                        heading = self._heading(before) if before is not None else 0
+                        owners[len(owners) - heading :] = [len(heard)] * heading
+                        add(self.text_ids(span.text), span.sender, len(heard))
+                        heard.append((-1 if span.sender is None else span.sender, span.heard))
+                    before = span
         if self.bos is not None:
             if self._adds_bos and self.template is PLAIN_TEMPLATE:
                 ids.insert(0, self.bos)
                 senders.insert(0, -1)
+                owners.insert(0, -1)
             while ids[:2] == [self.bos, self.bos]:
-                del ids[0], senders[0]
+                del ids[0], senders[0], owners[0]
         if not ids:
             raise UserError(f"{self.where}: an empty chat gives an empty prompt; give at least one message with text")
-        return Encoded(ids, senders, bool(_THINKING.search(str(pieces[-1]))))
+        return Encoded(ids, senders, bool(_THINKING.search(str(pieces[-1]))), owners if heard else [], heard)
+
+    def _heading(self, before: Span) -> int:
+        """How many of the last tokens of the text before a message introduce it."""
+        cut = before.text.rfind("\n\n")
+        cut = before.text.rfind("\n") if cut < 0 else cut
+        if before.sender is not None or cut < 0:
+            return 0
+        whole = self.text_ids(before.text)
+        for start in (cut, cut + 1):  # a line break may have become one token with what stands before it
+            tail = self.text_ids(before.text[start:])
+            if tail and whole[-len(tail) :] == tail:
+                return len(tail)
+        return 0
 
     def turn_end(self) -> int | None:
         """The control token that the template puts after a message of the assistant, if it does."""
@@ -181,11 +217,19 @@ class ChatTokenizer:
         return anchor
 
     def _ids(self, text: str, add_special_tokens: bool = False, split_special_tokens: bool = False) -> list[int]:
+        key = (text, add_special_tokens, split_special_tokens)
+        known = self._known.get(key)
+        if known is not None:
+            return list(known)
         if not text.isascii():  # half a surrogate pair, as JSON may hold, is no text to a tokenizer
             text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         with self._lock:
-            return list(self.tokenizer(text, add_special_tokens=add_special_tokens, verbose=False,
-                                       split_special_tokens=split_special_tokens)["input_ids"])
+            ids = list(self.tokenizer(text, add_special_tokens=add_special_tokens, verbose=False,
+                                      split_special_tokens=split_special_tokens)["input_ids"])
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[key] = ids
+            return list(ids)
 
 
 def _outer_space(text: str) -> tuple[str, str]:
@@ -204,8 +248,8 @@ def _core(spans: Sequence[Span]) -> list[Span]:
     while spans and not spans[-1].text.strip():
         spans = spans[:-1]
     if spans:
-        spans[0] = Span(spans[0].text.lstrip(), spans[0].sender)
-        spans[-1] = Span(spans[-1].text.rstrip(), spans[-1].sender)
+        spans[0] = replace(spans[0], text=spans[0].text.lstrip())
+        spans[-1] = replace(spans[-1], text=spans[-1].text.rstrip())
     return list(spans)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -19,6 +19,8 @@ from accelerate.utils.memory import should_reduce_batch_size
 from torch import Tensor
 
 from ..types import FinishReason, Sampling
+from .edge_attention import enable_edge_weights
+from .edge_rows import RowEdges
 from .kv import BLOCK, Layout, PrefixStore, RecordingCache, RowCache
 from .token_sampling import next_tokens
 
@@ -45,6 +47,7 @@ class Row:
         tail: for scoring: how many of the last tokens of ``ids`` are scored instead of generating.
         others: for scoring with ``tail`` 1: other tokens in the place of the last one, scored in the same pass.
         other_log_probs: their log-probabilities.
+        edges: how loudly the prompt's messages are heard; ``None`` for plain text.
     """
 
     ids: list[int]
@@ -60,6 +63,15 @@ class Row:
     keys: list[int] = field(default_factory=list)
     others: list[int] = field(default_factory=list)
     other_log_probs: list[float] = field(default_factory=list)
+    edges: RowEdges | None = None
+    _marked: list[Hashable] | None = None
+
+    @property
+    def marked(self) -> list[Hashable]:
+        """The prompt as prefixes know it: tokens, each with what else its key and value depend on."""
+        if self._marked is None:
+            self._marked = list(self.ids) if self.edges is None else self.edges.marked(self.ids)
+        return self._marked
 
     @property
     def known(self) -> list[int]:
@@ -143,9 +155,11 @@ class Decoder:
                         waiting, limit = [row for row in waiting if row.finish is None], 1
 
     def _expect(self, rows: Sequence[Row]) -> None:
+        if any(row.edges is not None for row in rows):
+            enable_edge_weights(self.model)
         if self.prefixes.budget:
             for row in rows:
-                row.keys = self.prefixes.block_keys(row.ids)
+                row.keys = self.prefixes.block_keys(row.marked)
             self.prefixes.expect(row.keys for row in rows)
 
     # ------------------------------------------------------------------ the loop
@@ -204,7 +218,7 @@ class Decoder:
         for row in waiting:
             if len(wave) == most or largest * (len(wave) + 1) > self.prefill_tokens:
                 break
-            known = self.prefixes.match(row.known, row.keys)[1]
+            known = self.prefixes.match([*row.marked, *row.new], row.keys)[1]
             shared = BLOCK * sum(1 for key in row.keys if key in coming)
             if shared >= known + SHARED_TOKENS:
                 continue
@@ -224,14 +238,14 @@ class Decoder:
         All rows compute the same number of tokens, those at their end; what lies before is taken from the prefixes.
         """
         keep = 1 + max(row.tail for row in wave)
-        matches = [self.prefixes.match(row.known, row.keys) for row in wave]
+        matches = [self.prefixes.match([*row.marked, *row.new], row.keys) for row in wave]
         compute = max(max(len(row.known) - known, row.tail + 1) for row, (_, known) in zip(wave, matches))
         start = len(cache.begin)
         ids = torch.full((len(wave), compute), self._pad)
         for i, (row, (tensors, _)) in enumerate(zip(wave, matches)):
             tokens = row.known
             reused = max(0, len(tokens) - compute)
-            cache.place(len(tokens), tensors, reused)
+            cache.place(len(tokens), tensors, reused, row.edges)
             computed = tokens[reused:]
             ids[i, compute - len(computed) :] = torch.tensor(computed)
             if not row.new:
@@ -240,7 +254,7 @@ class Decoder:
         logits = self._forward(cache, ids, keep)
         for i, row in enumerate(wave):
             if row.keys and not row.new:
-                self.prefixes.put(row.ids, row.keys, partial(cache.snapshot, start + i))
+                self.prefixes.put(row.marked, row.keys, partial(cache.snapshot, start + i))
         return logits
 
     def _step(self, cache: RowCache, active: list[Row]) -> None:
@@ -287,6 +301,10 @@ class Decoder:
             "position_ids": cache.positions().to(self.device), self._cache_argument: cache, "use_cache": True,
             "logits_to_keep": kept, "return_dict": True,
         }
+        bias = cache.edge_bias(self.device)
+        if bias is not None:
+            return self.model(edge_bias=bias, **{k: v for k, v in arguments.items() if k in self._accepts}
+                              ).logits[:, -keep:]
         return self.model(**{k: v for k, v in arguments.items() if k in self._accepts}).logits[:, -keep:]
 
     @torch.no_grad()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
 from ..types import Chat, Message, Reply, Sampling, Usage
-from .base import EMBED, GENERATE, LOG_LIKELIHOOD, LanguageModel, sampling_per_chat
+from .base import EDGE_WEIGHTS, EMBED, GENERATE, LOG_LIKELIHOOD, LanguageModel, sampling_per_chat
 from .loading import Loaded, Recipe, load
 from .reasoning import split_reasoning
 
@@ -53,7 +53,7 @@ class HFModel(LanguageModel):
     stream alone.
     """
 
-    capabilities = frozenset({GENERATE, LOG_LIKELIHOOD, EMBED})
+    capabilities = frozenset({GENERATE, LOG_LIKELIHOOD, EMBED, EDGE_WEIGHTS})
 
     def __init__(self, source: str | Path, *, revision: str | None = None, gguf_file: str | None = None,
                  dtype: str = "auto", device: str = "auto", batch_tokens: int | None = None,
@@ -134,6 +134,7 @@ class HFModel(LanguageModel):
 
     def generate(self, chats: Sequence[Chat], sampling: Sampling | Sequence[Sampling]) -> list[Reply]:
         from .decoding import Row
+        from .edge_rows import RowEdges
 
         started = time.perf_counter()
         samplings = sampling_per_chat(chats, sampling)
@@ -142,7 +143,7 @@ class HFModel(LanguageModel):
             row = Row([], how, chat.stream, _StopStrings(self.tokenizer, how.stop) if how.stop else None)
             try:
                 prompt = self.encode(chat)
-                row.ids = prompt.ids
+                row.ids, row.edges = prompt.ids, RowEdges.of(prompt)
             except UserError as error:  # one chat's roles or emptiness; the others are asked all the same
                 row.fail(str(error))
             rows.append(row)
@@ -191,20 +192,25 @@ class HFModel(LanguageModel):
     def log_likelihood(self, chats: Sequence[Chat], continuations: Sequence[str]) -> list[float]:
         """log p(continuation | chat) in nats; not a number where both do not fit the context or memory."""
         from .decoding import Row
+        from .edge_rows import RowEdges
 
         prompts: dict[Chat, list[int]] = {}
+        edges: dict[Chat, RowEdges | None] = {}
         rows: list[Row] = []
         places: list[tuple[Row, int | None]] = []  # where each answer will be: a row, and which of its other tokens
         alike: dict[Chat, Row] = {}
         for chat, continuation in zip(chats, continuations, strict=True):
             tail = self.chats.text_ids(continuation)
             if chat not in prompts:
-                prompts[chat] = list(self.encode(chat).ids)
+                prompt = self.encode(chat)
+                prompts[chat], edges[chat] = list(prompt.ids), RowEdges.of(prompt)
             if len(tail) == 1 and chat in alike:  # one pass tells the likelihood of every next token
                 alike[chat].others += tail
                 places.append((alike[chat], len(alike[chat].others) - 1))
                 continue
-            row = Row([*prompts[chat], *tail], Sampling(max_new_tokens=1), tail=len(tail))
+            told = edges[chat]
+            row = Row([*prompts[chat], *tail], Sampling(max_new_tokens=1), tail=len(tail),
+                      edges=None if told is None else told.followed_by(len(tail)))
             if not tail:
                 row.finish = "stop"
             elif len(tail) == 1:

@@ -9,12 +9,15 @@ while others are half-way through, and a finished row leaves by one copy: the la
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
+
+from .edge_attention import EdgeBias
+from .edge_rows import EdgeColumns, RowEdges
 
 #: (heads, head size, dtype, device) of one layer's keys or values.
 Channel = tuple[int, int, torch.dtype, torch.device]
@@ -132,6 +135,7 @@ class RowCache(Cache):
         self.end = 0
         self.begin: list[int] = []
         self.window = Window(slice(0, 0), 0, 0, 0, 0)
+        self.edges = EdgeColumns(columns)
         # Zeros, since what is masked is still multiplied by its weight of 0 and has to be finite.
         self._slabs = [torch.zeros(len(numbers), rows, heads, columns, size, dtype=dtype, device=device)
                        for (heads, size, dtype, device), numbers in layout.slabs()]
@@ -166,12 +170,21 @@ class RowCache(Cache):
     def positions(self) -> Tensor:
         """Positions of the window's queries within their rows, [rows, queries]; 0 for padding."""
         window = self.window
+        told = self.edges.positions(self.begin, window.rows, window.start, window.end)
+        if told is not None:
+            return told
         begin = torch.tensor(self.begin[window.rows])
         return (torch.arange(window.start, window.end)[None] - begin[:, None]).clamp_min_(0)
 
-    def place(self, length: int, prefix: list[Tensor] | None, known: int) -> None:
+    def edge_bias(self, device: torch.device) -> EdgeBias | None:
+        """How loudly the window's rows hear their messages, ``None`` if all of them are plain text."""
+        window = self.window
+        return self.edges.bias(self.begin, window.rows, window.first, window.stop, device)
+
+    def place(self, length: int, prefix: list[Tensor] | None, known: int, edges: RowEdges | None = None) -> None:
         """Adds a row of ``length`` tokens that ends at :attr:`end`, its first ``known`` tokens taken from
-        ``prefix``."""
+        ``prefix``; ``edges`` say how loudly it hears the messages among them."""
+        self.edges.place(edges)
         row, begin = len(self.begin), self.end - length
         for number, slab in enumerate(self._slabs):
             slab[:, row, :, :begin] = 0
@@ -187,6 +200,7 @@ class RowCache(Cache):
 
     def drop(self, row: int) -> None:
         """Removes a row; the last one takes its place."""
+        self.edges.drop(row)
         last = len(self.begin) - 1
         if row != last:
             for slab in self._slabs:
@@ -212,7 +226,7 @@ BLOCK = 16
 
 @dataclass
 class _Entry:
-    ids: list[int]
+    ids: list[Hashable]
     tensors: list[Tensor]
     keys: list[int]
 
@@ -247,7 +261,7 @@ class PrefixStore:
                 self._seen[key] = self._seen.get(key, 0) + 1
 
     @staticmethod
-    def block_keys(ids: Sequence[int]) -> list[int]:
+    def block_keys(ids: Sequence[Hashable]) -> list[int]:
         """A hash of the first 16, 32, 48, ... tokens."""
         keys, key = [], 0
         for start in range(0, len(ids) - BLOCK + 1, BLOCK):
@@ -255,7 +269,7 @@ class PrefixStore:
             keys.append(key)
         return keys
 
-    def match(self, ids: Sequence[int], keys: Sequence[int]) -> tuple[list[Tensor] | None, int]:
+    def match(self, ids: Sequence[Hashable], keys: Sequence[int]) -> tuple[list[Tensor] | None, int]:
         """The longest known beginning of ``ids``: tensors and number of tokens (0 if there is none).
 
         Never all of ``ids``: the last token has to be computed, because its logits are wanted.
@@ -268,7 +282,7 @@ class PrefixStore:
         same = next((i for i, (a, b) in enumerate(zip(entry.ids, ids)) if a != b), min(len(entry.ids), len(ids)))
         return entry.tensors, min(same, len(ids) - 1)
 
-    def put(self, ids: Sequence[int], keys: Sequence[int], tensors: Callable[[int], list[Tensor]]) -> None:
+    def put(self, ids: Sequence[Hashable], keys: Sequence[int], tensors: Callable[[int], list[Tensor]]) -> None:
         """Keeps what a prompt shares with others, unless one kept contains it; lets go of those it contains and of the
         least recently used beyond the budget. ``tensors`` gives keys and values of that many first tokens."""
         common = next((i for i, key in enumerate(keys) if self._seen.get(key, 0) < 2), len(keys))
