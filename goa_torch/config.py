@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -74,6 +75,32 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     if not isinstance(data, dict) or any(not isinstance(key, str) for key in data):
         raise UserError(f"{path}: must be a mapping of names to values, not {type(data).__name__}")
     return data
+
+
+def override(data: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """``data`` with ``key=value`` words applied: keys are dotted (``tasks.0.limit=8``), values are YAML.
+
+    Raises:
+        UserError: for a word that is no setting.
+    """
+    import yaml
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    config = OmegaConf.create(data)
+    for word in overrides:
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            raise UserError(f"{word!r} is not a setting of the experiment; write key=value")
+        try:
+            parsed = OmegaConf.to_container(OmegaConf.from_dotlist([f"value={value}"]))["value"]  # type: ignore[index]
+            OmegaConf.update(config, key, parsed, merge=False, force_add=True)
+        except (OmegaConfBaseException, yaml.YAMLError, ValueError, TypeError, IndexError) as error:
+            raise UserError(f"setting {word!r}: {first_line(error)}") from error
+    try:
+        return OmegaConf.to_container(config, resolve=True)  # type: ignore[return-value]
+    except OmegaConfBaseException as error:
+        raise UserError(f"setting {error.full_key}: {first_line(error)}") from error
 
 
 def typed(cls: type[T], data: Any, place: Place) -> T:

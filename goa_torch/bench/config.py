@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..agents.prompts import PURPOSES
-from ..config import Place, first_line, read_yaml, typed
+from ..config import Place, override, read_yaml, typed
 from ..errors import UserError, unknown
 
 
@@ -141,7 +141,7 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = (), limit: int 
     """
     path = Path(path)
     place = Place(path)
-    data = _override(read_yaml(path), overrides)
+    data = override(read_yaml(path), overrides)
     config = typed(ExperimentConfig, data, place)
     if seeds is not None:
         config.seeds = list(seeds)
@@ -192,27 +192,6 @@ def _check_folder(folder: Path | None, place: Place) -> None:
         raise UserError(f"{place}: {above} is a file, not a folder; name another")
     if above is not None and not os.access(above, os.W_OK | os.X_OK):
         raise UserError(f"{place}: no permission to write in {above}; name another folder")
-
-
-def _override(data: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    import yaml
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-
-    config = OmegaConf.create(data)
-    for word in overrides:
-        key, equals, value = word.partition("=")
-        if not equals or not key:
-            raise UserError(f"{word!r} is not a setting of the experiment; write key=value")
-        try:
-            parsed = OmegaConf.to_container(OmegaConf.from_dotlist([f"value={value}"]))["value"]  # type: ignore[index]
-            OmegaConf.update(config, key, parsed, merge=False, force_add=True)
-        except (OmegaConfBaseException, yaml.YAMLError, ValueError, TypeError, IndexError) as error:
-            raise UserError(f"setting {word!r}: {first_line(error)}") from error
-    try:
-        return OmegaConf.to_container(config, resolve=True)  # type: ignore[return-value]
-    except OmegaConfBaseException as error:
-        raise UserError(f"setting {error.full_key}: {first_line(error)}") from error
 
 
 def _method(entry: Any, place: Place) -> dict[str, Any]:

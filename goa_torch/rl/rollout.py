@@ -124,7 +124,8 @@ def roll_out(debates: Debates, policy: WeightPolicy, questions: Sequence[Questio
     return played
 
 
-def evaluate(debates: Debates, policy: WeightPolicy, questions: Sequence[Question], batch: int = 256) -> dict[str, float]:
+def evaluate(debates: Debates, policy: WeightPolicy, questions: Sequence[Question], batch: int = 256
+             ) -> dict[str, float]:
     """What a policy comes to without chance: the summary of :class:`Played`, over all ``questions``."""
     chunks = [questions[start : start + batch] for start in range(0, len(questions), batch)]
     parts = [(len(chunk), roll_out(debates, policy, chunk).summary()) for chunk in chunks]
