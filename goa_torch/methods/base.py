@@ -76,6 +76,10 @@ class Method(nn.Module):
         for model in pool.models:
             for capability in self.needs:
                 model.need(capability, type(self).__name__)
+        for module in self.modules():
+            for capability in getattr(module, "needs", ()) if module is not self else ():
+                for model in pool.models:
+                    model.need(capability, f"{type(self).__name__} with weighting = {module.weighting!r}")
         weighing = [module for module in self.modules() if getattr(module, "judging", "text") == "likelihood"]
         for model in pool.models if weighing else ():
             model.need(LOG_LIKELIHOOD, f"{type(self).__name__} with judging = 'likelihood'")

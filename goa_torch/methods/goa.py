@@ -14,7 +14,7 @@ from ..nn.agent_conv import AgentConv
 from ..nn.readout import MaxReadout, MeanReadout, domain_rank
 from ..nn.scoring import Scoring
 from ..nn.selection import Everyone, TopK, check_k
-from ..nn.speaking import Receiver, speak
+from ..nn.speaking import WEIGHTINGS, Receiver, speak
 from ..topology.fixed import Complete
 from ..topology.relevance import Relevance
 from ..topology.stopping import FixedRounds
@@ -62,7 +62,8 @@ class GoA(Method):
         flow: ``both``; ablations: ``reversed`` (targets to sources first), ``source_to_target`` or
             ``target_to_source`` alone.
         weights: ``relevance``; ablation ``ones``.
-        weighting: how weights reach the receiver: ``words``, ``numbers``, ``order`` or ``none``.
+        weighting: how weights reach the receiver: ``words``, ``numbers``, ``order`` or ``none``, or inside its attention:
+            ``attention``, ``attention_receiver``, ``attention_parallel``.
         graph: ``relevance``; ``complete`` is the configuration of Proposition 1 (self loops, weights 1, no scoring, no
             selection), which with mean readout is Mixture-of-Agents.
         rounds: with ``complete``, rounds of talking.
@@ -79,7 +80,7 @@ class GoA(Method):
         check_choice("goa", "mode", mode, ("paper", "released"))
         check_choice("goa", "flow", flow, ("both", "reversed", "source_to_target", "target_to_source"))
         check_choice("goa", "weights", weights, ("relevance", "ones"))
-        check_choice("goa", "weighting", weighting, ("words", "numbers", "order", "none"))
+        check_choice("goa", "weighting", weighting, WEIGHTINGS)
         check_choice("goa", "graph", graph, ("relevance", "complete"))
         check_count("goa", "rounds", rounds)
         complete = graph == "complete"

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
-    "AgentConv": "agent_conv", "first_answers": "agent_conv", "Scoring": "scoring",
+    "AgentConv": "agent_conv", "SoftAgentConv": "soft_agent_conv", "first_answers": "agent_conv", "Scoring": "scoring",
     "relevance_from_scores": "scoring", "RankedMessagePassing": "inbox", "Readout": "readout",
     "MaxReadout": "readout", "MeanReadout": "readout", "VoteReadout": "readout", "LastReadout": "readout",
     "read_scores": "reading", "read_indices": "reading",

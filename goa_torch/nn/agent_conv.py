@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Literal
 
 from torch import Tensor
 
+from ..agents.base import EDGE_WEIGHTS
 from ..types import Reply, Topology
 from .edges import check_topology
 from .inbox import Inbox, RankedMessagePassing
-from .speaking import Receiver, Weighting, speak
+from .speaking import ATTENTION, Receiver, Weighting, speak
 
 if TYPE_CHECKING:
     from ..agents.prompts import PromptSet
@@ -31,7 +32,8 @@ class AgentConv(RankedMessagePassing):
 
     Args:
         weighting: how a weight reaches the receiver: ``words`` (high, moderate, low relevance), ``numbers``,
-            ``order`` (loudest first, nothing said) or ``none`` (order of names).
+            ``order`` (loudest first, nothing said), ``none`` (order of names), or inside its attention (``attention``;
+            see :class:`~goa_torch.nn.soft_agent_conv.SoftAgentConv`).
         own: which own reply the receiver sees beside the messages (the paper does not say): its ``latest``, its
             ``initial`` one or ``none``. A self loop shows it among the messages instead; if it is the only message, as
             its own.
@@ -53,6 +55,11 @@ class AgentConv(RankedMessagePassing):
         self.template = template
 
     @property
+    def needs(self) -> tuple[str, ...]:
+        """What its agents must be able to do."""
+        return (EDGE_WEIGHTS,) if self.weighting in ATTENTION else ()
+
+    @property
     def needs_templates(self) -> tuple[str, ...]:
         """The prompt templates its agents answer."""
         return (self.template,)
@@ -60,7 +67,7 @@ class AgentConv(RankedMessagePassing):
     def forward(self, state: State, topology: Topology, own: Own | None = None,
                 prompts: PromptSet | None = None) -> list[Reply]:
         check_topology(topology, state.batch)
-        heard = _audible(state, topology)
+        heard = audible(state, topology)
         inboxes = self.inbox(heard, state.order)
         replies = self.answer(state, inboxes, topology.active, own or self.own, prompts)
         state.replies = replies
@@ -69,17 +76,7 @@ class AgentConv(RankedMessagePassing):
     def answer(self, state: State, inboxes: Inbox, active: Tensor | None, own: Own,
                prompts: PromptSet | None) -> list[Reply]:
         """The agents' forward pass: new replies of all who heard something, old ones of the rest."""
-        receivers = []
-        for node, heard in enumerate(inboxes):
-            if not heard or (active is not None and not bool(active[node])):
-                continue
-            senders = [sender for sender, _ in heard]
-            alone = senders == [node]  # rereads itself: its own reply, not a neighbour's
-            shows_own = alone or (own != "none" and node not in senders)
-            receivers.append(Receiver(
-                state.agent_of(node), int(state.batch[node]), [] if alone else heard, node if shows_own else None,
-                state.initial[node] if own == "initial" else None, node, int(state.instance[node]),
-            ))
+        receivers = self.receivers(state, inboxes, active, own)
         answered = [(receiver, reply) for receiver, reply in zip(receivers, self.say(state, receivers, prompts))
                     if reply is not None]
         replies = list(state.replies)
@@ -96,6 +93,21 @@ class AgentConv(RankedMessagePassing):
         state.log_replies("pass", [r.node for r, _ in answered], [reply for _, reply in answered], edges=edges, cut=cut)
         return replies
 
+    def receivers(self, state: State, inboxes: Inbox, active: Tensor | None, own: Own) -> list[Receiver]:
+        """Who is to speak: every active node that hears something."""
+        receivers = []
+        for node, heard in enumerate(inboxes):
+            if not heard or (active is not None and not bool(active[node])):
+                continue
+            senders = [sender for sender, _ in heard]
+            alone = senders == [node]  # rereads itself: its own reply, not a neighbour's
+            shows_own = alone or (own != "none" and node not in senders)
+            receivers.append(Receiver(
+                state.agent_of(node), int(state.batch[node]), [] if alone else heard, node if shows_own else None,
+                state.initial[node] if own == "initial" else None, node, int(state.instance[node]),
+            ))
+        return receivers
+
     def say(self, state: State, receivers: list[Receiver], prompts: PromptSet | None) -> list[Reply | None]:
         """What receivers reply: one batched request; ``None`` for who was not asked in the end. The place for layers
         whose agents are prompted differently."""
@@ -106,7 +118,7 @@ class AgentConv(RankedMessagePassing):
         return f"{type(self).__name__}(weighting={self.weighting!r}, own={self.own!r}{template})"
 
 
-def _audible(state: State, topology: Topology) -> Topology:
+def audible(state: State, topology: Topology) -> Topology:
     """Edges of questions that go on, from senders that have something to say."""
     sender = topology.edge_index[0]
     silent = [node for node, reply in enumerate(state.replies) if reply.failed]

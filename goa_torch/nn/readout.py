@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from .. import randomness
+from ..agents.base import EDGE_WEIGHTS
 from ..types import Question, Reply, Topology
 from .edges import plain
 from .inbox import Inbox, RankedMessagePassing
-from .speaking import Receiver, Weighting, speak
+from .speaking import ATTENTION, Receiver, Weighting, speak
 
 if TYPE_CHECKING:
     from ..agents.prompts import PromptSet
@@ -127,6 +128,11 @@ class MeanReadout(Readout):
         self.ones = ones
         self.label_by = label_by
         self.prompts = prompts
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What the writer must be able to do."""
+        return (EDGE_WEIGHTS,) if self.weighting in ATTENTION else ()
 
     @property
     def needs_templates(self) -> tuple[str, ...]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from ..agents.calls import Request
-from ..types import Chat, Message, Purpose, Reply, Span, Usage
+from ..types import Chat, Heard, Message, Purpose, Reply, Span, Usage
 
 if TYPE_CHECKING:
     from ..agents.base import Agent
@@ -16,7 +16,13 @@ if TYPE_CHECKING:
     from ..state import State
 
 MustFit = Literal["none", "some", "all"]
-Weighting = Literal["words", "numbers", "order", "none"]
+Weighting = Literal["words", "numbers", "order", "none", "attention", "attention_receiver", "attention_parallel"]
+#: How a weight can reach a receiver.
+WEIGHTINGS: tuple[str, ...] = get_args(Weighting)
+#: Weightings that act inside the receiver's attention, with their scope and whether messages are parallel.
+ATTENTION: dict[str, dict[str, Any]] = {
+    "attention": {"scope": "all"}, "attention_receiver": {"scope": "receiver"},
+    "attention_parallel": {"scope": "receiver", "parallel": True}}
 HIGH, MODERATE = 0.7, 0.4
 Facts = dict[str, Any] | Callable[["Receiver"], dict[str, Any]]
 Compose = Callable[["Receiver", "tuple[Message, ...]"], "tuple[Message, ...]"]
@@ -66,10 +72,12 @@ def shown_messages(state: State, receiver: Receiver, weighting: Weighting, label
                    ) -> list[dict[str, Any]]:
     """The messages of a receiver as templates see them. Weights that are all 1 are plain concatenation: no label.
 
-    ``none`` shows messages in the order of names, the other weightings loudest first.
+    ``none`` and the weightings that act through attention show messages in the order of names (a change of weight does
+    not change the text), the others loudest first.
     """
     heard = receiver.heard
-    if weighting == "none":
+    inside = ATTENTION.get(weighting)
+    if weighting == "none" or inside is not None:
         heard = sorted(heard, key=lambda item: (state.agent_of(item[0]).name, int(state.instance[item[0]])))
     total = math.fsum(weight for _, weight in heard)
     shares = receiver.shares or {}
@@ -77,7 +85,9 @@ def shown_messages(state: State, receiver: Receiver, weighting: Weighting, label
                   and not label_ones and receiver.shares is None)
     return [
         {
-            "text": Span(state.replies[node].text or "", sender=node), "number": number, "weight": weight,
+            "text": Span(state.replies[node].text or "", sender=node,
+                         heard=None if inside is None else Heard(weight, **inside)),
+            "number": number, "weight": weight,
             "relevance": None if unweighted else relevance_label(shares.get(node, weight / total), weight, weighting),
             "domain": state.agent_of(node).card.domain, "agent": state.agent_of(node).name,
         }
@@ -140,7 +150,7 @@ def speak(state: State, receivers: Sequence[Receiver], purpose: Purpose, weighti
             messages = render(state, receiver, template or purpose, weighting, label_ones, prompts, **facts)
             return messages if compose is None else compose(receiver, messages)
 
-        messages = _fitted(state, receiver, purpose, write)
+        messages = fitted(state, receiver, purpose, write)
         # A synthesis has no round of its own: the batch's is that of its longest run, and would name another stream.
         requests.append(Request(receiver.agent, messages, purpose, receiver.question,
                                 0 if purpose == "readout" else state.round, receiver.instance,
@@ -153,7 +163,7 @@ def speak(state: State, receivers: Sequence[Receiver], purpose: Purpose, weighti
     return replies
 
 
-def _fitted(state: State, receiver: Receiver, purpose: Purpose, write: Callable[[], tuple[Message, ...]]
+def fitted(state: State, receiver: Receiver, purpose: Purpose, write: Callable[[], tuple[Message, ...]]
             ) -> tuple[Message, ...]:
     """The prompt that ``write`` makes of ``receiver`` once as little as possible has been left out of it: earlier
     turns, oldest first, then messages, quietest first, never its own."""
