@@ -50,9 +50,9 @@ class Episode:
         return sum((call.usage for call in self.calls), Usage())
 
     @property
-    def paid(self) -> int:
-        """Calls that were really made."""
-        return sum(not call.shared for call in self.calls)
+    def paid(self) -> Usage:
+        """What was really paid: calls that the cache answered left out."""
+        return sum((call.usage for call in self.calls if not call.shared), Usage())
 
 
 @dataclass(slots=True)

@@ -62,7 +62,7 @@ class Played:
         """Means over episodes: ``return`` (undiscounted), ``accuracy`` (of the majority at the end) and its gain over
         the first answers, ``tokens``, ``calls`` and ``depth`` as the debates would cost alone, ``rounds`` of talking
         in which somebody was called, ``called`` (share of the agents called a step), each reward term, and over all of
-        them the calls that were really made (``paid_calls``)."""
+        them the calls that were really made and their tokens (``paid_calls``, ``paid_tokens``)."""
         b = max(1, len(self.episodes))
         flat = [step for steps in self.steps for step in steps]
         talked = [step for step in flat if not step.silent]
@@ -75,7 +75,8 @@ class Played:
             "depth": sum(max((c.depth for c in e.calls), default=0) for e in self.episodes) / b,
             "rounds": len(talked) / b,
             "called": sum(step.called for step in flat) / max(1, len(flat)) / self.rollout.x.size(2),
-            "paid_calls": float(sum(e.paid for e in self.episodes)),
+            "paid_calls": float(sum(e.paid.calls for e in self.episodes)),
+            "paid_tokens": float(sum(e.paid.tokens for e in self.episodes)),
         }
         names = dict.fromkeys(name for step in flat for name in step.terms)
         return facts | {f"reward/{name}": sum(step.terms.get(name, 0.0) for step in flat) / b for name in names}
@@ -132,4 +133,4 @@ def evaluate(debates: Debates, policy: WeightPolicy, questions: Sequence[Questio
     names = dict.fromkeys(name for _, part in parts for name in part)
     total = sum(size for size, _ in parts)
     means = {name: sum(size * part.get(name, 0.0) for size, part in parts) / max(1, total) for name in names}
-    return means | {"paid_calls": sum(part["paid_calls"] for _, part in parts)}
+    return means | {name: sum(part[name] for _, part in parts) for name in names if name.startswith("paid_")}

@@ -166,7 +166,8 @@ def test_what_a_policy_comes_to_is_counted_over_all_questions():
     engine = debates(rounds=3)
     policy = WeightPolicy(PolicyConfig(hidden=8), engine.config.observation, 6)
     one, parts = evaluate(engine, policy, questions(5)), evaluate(debates(rounds=3), policy, questions(5), batch=2)
-    assert one["paid_calls"] == parts.pop("paid_calls") and one.pop("paid_calls") > 0
+    for name in ("paid_calls", "paid_tokens"):
+        assert one[name] == parts.pop(name) and one.pop(name) > 0
     assert one == pytest.approx(parts)
     assert one["calls"] >= 6 and one["return"] == pytest.approx(
         sum(value for name, value in one.items() if name.startswith("reward/")))

@@ -1,0 +1,171 @@
+"""``goa train`` for controllers: a file says which pool, questions, debate, policy and learner."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ..config import Place, override, read_yaml, typed
+from ..errors import UserError, unknown
+from ..types import Question
+from .env import debate_config
+
+KIND = "ppo"
+
+
+@dataclass
+class QuestionsConfig:
+    """Questions to train or validate on: the arguments of :func:`goa_torch.tasks.load_questions`. Test questions are
+    refused."""
+
+    name: str
+    split: str = "train"
+    file: str | None = None
+    limit: int | None = None
+    seed: int = 0
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class TrainingConfig:
+    """A training file of kind ``ppo``.
+
+    Attributes:
+        pool: a shipped pool or the path of a pool file.
+        task: what is trained on: a task's name or :class:`QuestionsConfig`; its training split by default.
+        validation: what the best policy is chosen on; the validation split of the same task by default.
+        kind: ``ppo``.
+        debate: keys of :class:`goa_torch.rl.settings.DebateConfig`.
+        policy: keys of :class:`goa_torch.topology.policies.PolicyConfig`.
+        ppo: keys of :class:`goa_torch.rl.ppo.PPOConfig`; ``discount`` holds for the rewards of silence too, and the
+            debate's ``gate.background`` for the budget.
+        schedule: keys of :class:`goa_torch.rl.trainer.Schedule`.
+        presets: name -> keys that it changes; ``preset=NAME`` on the command line applies one.
+        preset: the one to apply.
+        out: run folder; ``runs/<name of the file>`` (and ``-<preset>``) by default.
+    """
+
+    pool: str
+    task: Any
+    validation: Any = None
+    kind: str = KIND
+    debate: dict[str, Any] = field(default_factory=dict)
+    policy: dict[str, Any] = field(default_factory=dict)
+    ppo: dict[str, Any] = field(default_factory=dict)
+    schedule: dict[str, Any] = field(default_factory=dict)
+    presets: dict[str, Any] = field(default_factory=dict)
+    preset: str | None = None
+    out: str | None = None
+
+
+def read_training(path: str | Path, overrides: Sequence[str] = ()) -> TrainingConfig:
+    """A training file with its preset and the ``key=value`` overrides applied, in this order.
+
+    Raises:
+        UserError: for whatever is wrong, with its place.
+    """
+    place, data = Place(Path(path)), read_yaml(path)
+    named = next((word.partition("=")[2] for word in reversed(overrides) if word.startswith("preset=")), None)
+    named = data.get("preset") if named is None else named
+    if named is not None:
+        presets = data.get("presets") or {}
+        if named not in presets:
+            raise unknown("preset", named, presets, str(place / "presets"))
+        data = _merged(data, presets[named] or {}, place / "presets" / named)
+    config = typed(TrainingConfig, override(data, overrides), place)
+    if config.kind != KIND:
+        raise UserError(f"{place / 'kind'}: {config.kind!r} is not {KIND!r}")
+    suffix = f"-{named}" if named else ""
+    config.out = config.out or str(Path("runs") / f"{Path(path).stem}{suffix}")
+    return config
+
+
+def _merged(data: Mapping[str, Any], changes: Any, place: Place) -> dict[str, Any]:
+    if not isinstance(changes, Mapping):
+        raise UserError(f"{place}: must be a mapping of the keys that it changes, not {changes!r}")
+    merged = dict(copy.deepcopy(dict(data)))
+    for key, value in changes.items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = _merged(merged[key], value, place) if both else value
+    return merged
+
+
+def train_controller(path: str | Path, overrides: Sequence[str] = (), out: str | Path | None = None,
+                     say: Callable[[str], None] = print) -> Path:
+    """Trains what a file says and returns the run folder; the same call resumes it.
+
+    Args:
+        path: the YAML file, see :class:`TrainingConfig`.
+        overrides: ``key=value`` with dotted keys.
+        out: run folder instead of the file's.
+        say: called with a line now and then.
+
+    Raises:
+        UserError: for whatever is wrong before the first call.
+    """
+    from ..agents.pools import load_pool
+    from ..topology.policies import PolicyConfig, WeightPolicy
+    from .debates import Debates
+    from .ppo import PPO, PPOConfig
+    from .trainer import Schedule, Trainer
+
+    place = Place(Path(path))
+    config = read_training(path, overrides)
+    learner = typed(PPOConfig, config.ppo, place / "ppo")
+    shape = typed(PolicyConfig, config.policy, place / "policy")
+    schedule = typed(Schedule, config.schedule, place / "schedule")
+    debate = debate_config(config.debate, place / "debate")
+    debate = replace(debate, reward=replace(debate.reward, discount=learner.discount),
+                     observation=replace(debate.observation, rounds=debate.rounds))
+    learner = replace(learner, threshold=debate.gate.background)
+    questions, validation = _questions(config, place)
+    pool = load_pool(_near(place, config.pool))
+    debates = Debates(pool, debate)
+    policy = WeightPolicy(shape, debate.observation, debates.n, schedule.seed)
+    pool.check()
+    facts = {"pool": pool.name, "task": config.task, "questions": len(questions), "debate": asdict(debate),
+             "ppo": asdict(learner), "schedule": {key: value for key, value in asdict(schedule).items()
+                                                  if key not in ("updates", "minutes")}, "policy": asdict(shape)}
+    say(f"{pool.name}: {debates.n} agents, {len(questions)} questions to train on, {len(validation)} to validate; "
+        f"{sum(p.numel() for p in policy.parameters()):,} parameters")
+    trainer = Trainer(debates, PPO(policy, learner, schedule.seed), questions, validation, schedule,
+                      out or config.out, facts, say)
+    trainer.run()
+    return trainer.folder
+
+
+def _questions(config: TrainingConfig, place: Place) -> tuple[list[Question], list[Question]]:
+    from ..tasks import load_questions, without_overlap
+
+    def load(entry: Any, key: str, split: str) -> list[Question]:
+        asked = typed(QuestionsConfig, {"split": split, **({"name": entry} if isinstance(entry, str) else entry or {})},
+                      place / key)
+        if asked.split == "test":
+            raise UserError(f"{place / key / 'split'}: nothing is trained or chosen on test questions; "
+                            "take train or validation")
+        try:
+            found = load_questions(asked.name, file=asked.file, split=asked.split, limit=asked.limit, seed=asked.seed,
+                                   **asked.settings)
+        except UserError as error:
+            raise UserError(f"{place / key}: {error}") from error
+        if not found:
+            raise UserError(f"{place / key}: there are no questions")
+        return found
+
+    questions = load(config.task, "task", "train")
+    own = {"name": config.task} if isinstance(config.task, str) else {
+        key: value for key, value in config.task.items() if key not in ("split", "file")}
+    validation = load(config.validation or own, "validation", "validation")
+    kept = without_overlap(questions, validation)
+    if not kept:
+        raise UserError(f"{place / 'task'}: every question is also a validation question; take another split")
+    return kept, validation
+
+
+def _near(place: Place, name: str) -> str:
+    """A pool file beside the training file, else as it is."""
+    beside = place.file.parent / name
+    return str(beside.resolve()) if name.endswith((".yaml", ".yml")) and beside.is_file() else name
