@@ -226,3 +226,24 @@ def test_a_card_is_made_from_a_readme_and_can_be_summarised(capsys, tmp_path):
 def test_pulling_readies_every_model(capsys):
     status, out, _ = goa(capsys, "pull", "echo")
     assert status == 0 and out.startswith("1/1 echo: ready")
+
+
+def test_how_a_question_is_decoded_changes_nothing_else_of_the_pool():
+    from types import SimpleNamespace
+
+    from goa_torch import load_pool
+    from goa_torch.commands.ask import _decoding
+
+    pool = load_pool("smollm2")
+    changed = _decoding(pool, SimpleNamespace(max_new_tokens=7, temperature=0.1))
+    assert changed.judging == pool.judging == "likelihood"
+    assert changed.sampling["answer"].max_new_tokens == 7 and changed.sampling["score"].temperature == 0.1
+    assert pool.sampling["answer"].max_new_tokens != 7
+
+
+def test_an_expression_is_a_question_of_relay_and_its_answer_is_known():
+    from goa_torch.commands.ask import _question
+
+    asked = _question("rev[(47+8)]")
+    assert (asked.task, asked.gold) == ("relay", "55") and asked.reader.read("55") == "55"
+    assert _question("47").task == _question("What is rev[(47+8)]?").task == "ask"

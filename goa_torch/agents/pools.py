@@ -28,6 +28,7 @@ BACKENDS = {
     "openai": "goa_torch.agents.openai:OpenAIModel",
     "echo": "goa_torch.agents.pools:echo_model",
     "adversary": "goa_torch.agents.adversary:AdversaryModel",
+    "relay_judge": "goa_torch.analysis.planted_judge:PlantedJudge",
 }
 
 
@@ -66,7 +67,7 @@ class PoolConfig:
 
     Attributes:
         agents: in order, at least one; see :class:`AgentConfig`.
-        models: label -> ``backend`` (hf, openai, echo or adversary) and the arguments of its constructor. A model is built once
+        models: label -> ``backend`` (hf, openai, echo, adversary or relay_judge) and the arguments of its constructor. A model is built once
             and shared by all agents that name it. Paths that begin with ``./`` or ``../`` are relative to the pool
             file.
         name: for tables; the file's name by default.

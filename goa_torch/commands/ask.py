@@ -6,6 +6,7 @@ Settings of the method are key=value: goa ask "Why is the sky blue?" k=2 readout
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import os
 import sys
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("question", help="the question; - reads it from standard input")
     parser.add_argument("settings", nargs="*", metavar="key=value", help="settings of the method")
-    parser.add_argument("--pool", default="smollm2", help="a shipped pool or a YAML file (default: smollm2)")
+    parser.add_argument("--pool", help="a shipped pool or a YAML file (default: relay for an expression of the task "
+                                       "relay, like 'rev[(47+8)]', else smollm2)")
     parser.add_argument("--method", default="goa", help="see goa methods (default: goa)")
     parser.add_argument("--seed", type=int, default=0, help="names the random streams (default: 0)")
     parser.add_argument("--max-new-tokens", type=int, metavar="N", help="length of an answer at most")
@@ -49,7 +51,8 @@ def run(args: argparse.Namespace) -> int:
             raise UserError(f"--trace and --plot both name {args.plot}; choose two files")
     from ..agents.pools import load_pool
 
-    pool = _decoding(load_pool(args.pool), args)
+    name = args.pool or ("relay" if question.task == "relay" else "smollm2")
+    pool = _decoding(load_pool(name), args)
     from ..methods import build_method
 
     with _busy("loading"):
@@ -85,6 +88,12 @@ def _question(words: str) -> Question:
     text = _whole(_piped() if words == "-" else words).strip()
     if not text:
         raise UserError("the question is empty; write it in quotes, or pipe it in and give - in its place")
+    from ..tasks.relay import RelayReader, parse
+
+    expression = parse(text)
+    if expression is not None and expression.depth:
+        return Question("ask", text, str(expression.partial_results()[-1]), RelayReader(), task="relay",
+                        metadata={"domains": list(expression.domains)})
     return Question("ask", text, "", TextReader(), task="ask")
 
 
@@ -102,7 +111,6 @@ def _whole(text: str) -> str:
 def _decoding(pool: Pool, args: argparse.Namespace) -> Pool:
     """The pool with --temperature for all calls and --max-new-tokens for those that answer."""
     from ..agents.calls import ANSWERING
-    from ..agents.pool import Pool
 
     sampling = dict(pool.sampling)
     try:
@@ -114,7 +122,9 @@ def _decoding(pool: Pool, args: argparse.Namespace) -> Pool:
             sampling[purpose] = how
     except ValueError as error:
         raise UserError(str(error)) from error
-    return Pool(pool.agents, pool.prompts, pool.meta, sampling, pool.name, pool.variables)
+    pool = copy.copy(pool)
+    pool.sampling = sampling
+    return pool
 
 
 def _busy(what: str) -> AbstractContextManager[Any]:
