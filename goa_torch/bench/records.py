@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ..types import Result, Usage
+from .diagnostics import facts
 from .plan import Cell
 from .store import Record
 
@@ -53,6 +54,7 @@ def record(result: Result, part: str, cell: Cell, task: str, seed: int, rank: in
         "depth": result.depth,
         "calls": [_call(call) for call in result.calls],
         "trace": _plain(result.trace),
+        **facts(result),
     }
 
 

@@ -24,7 +24,7 @@ def write_report(folder: str | Path) -> dict[str, Any]:
     if config is None:
         raise UserError(f"{run.path} is not a run folder: it has no config.yaml of a run")
     resolved(config, run.path / "config.yaml")
-    summary = summarise(config, run.results)
+    summary = summarise(config, run.results, run.read_reference())
     write_whole(run.path / "summary.json", json.dumps(summary, indent=1) + "\n")
     write_whole(run.path / "table.md", markdown(summary))
     write_whole(run.path / "table.csv", csv_table(summary))

@@ -19,8 +19,9 @@ from .distributed import Ranks, start_ranks
 from .plan import Cell, Plan, make_plan
 from .progress import Meter, Progress
 from .records import errors, record
+from .reference import relay_reference
 from .report import write_report
-from .store import Item, Record, RunFolder, resolved
+from .store import Item, Record, RunFolder, resolved, write_whole
 from .summary import best_agents, slim
 from .tables import TABLE_WIDTH, print_summary
 
@@ -86,6 +87,7 @@ def run_experiment(path: str | Path, overrides: Sequence[str] = (), limit: int |
                 progress.print(how)
             raise Interrupted(how) from None
         if ranks.main:
+            _write_reference(plan, folder)
             summary = write_report(folder.path)
             if not quiet:
                 print_summary(summary, console := _console())
@@ -141,6 +143,14 @@ def _open(plan: Plan, folder: RunFolder, checked: bool) -> None:
         "resolved": {"baselines": {cell.label: cell.baseline for cell in plan.cells}, "identity": plan.identity(),
                      "models": models, "software": versions}
     })
+
+
+def _write_reference(plan: Plan, folder: RunFolder) -> None:
+    """The bars of Relay's tasks, for the report."""
+    known = folder.read_reference()
+    if reference := relay_reference(plan, _with_best(plan, folder), known):
+        if reference != known:
+            write_whole(folder.path / "reference.json", json.dumps(reference) + "\n")
 
 
 def _with_best(plan: Plan, folder: RunFolder) -> list[Cell]:

@@ -186,6 +186,15 @@ class RunFolder:
         text = yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True, width=120)
         write_whole(self.path / "config.yaml", text)
 
+    def read_reference(self) -> dict[str, Any]:
+        """What ``reference.json`` holds (:func:`~goa_torch.bench.reference.relay_reference`), empty if there is none
+        or it is damaged: it can be made again."""
+        try:
+            found = json.loads((self.path / "reference.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
     def close(self) -> None:
         """Lets other runs write there."""
         if self._held is not None:

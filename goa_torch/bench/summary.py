@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import statistics
+from .diagnostics import diagnostics
 from .records import FAILED, UNFINISHED, UNPARSED, errors, usage_of
 from .store import Item, Record
 
@@ -20,7 +21,8 @@ _COSTS = ("calls", "prompt_tokens", "completion_tokens", "cached_tokens", "secon
 _INCIDENTS = ("failed_calls", "unparsed_judges", "unparsed_choices", "cut_messages")
 
 
-def summarise(config: Mapping[str, Any], records: Iterable[Record]) -> dict[str, Any]:
+def summarise(config: Mapping[str, Any], records: Iterable[Record], reference: Mapping[str, Any] | None = None
+              ) -> dict[str, Any]:
     """Everything ``summary.json`` says.
 
     Accuracies, differences and costs are taken over the questions that every method has answered with every seed, so
@@ -30,6 +32,7 @@ def summarise(config: Mapping[str, Any], records: Iterable[Record]) -> dict[str,
         config: what a run's ``config.yaml`` holds.
         records: every line, oldest first. The latest of an item counts, and what it paid includes what the lines it
             replaces had paid.
+        reference: what :func:`~goa_torch.bench.reference.relay_reference` found, by task.
     """
     identity = config["resolved"]["identity"]
     lines = _latest(records)
@@ -52,7 +55,9 @@ def summarise(config: Mapping[str, Any], records: Iterable[Record]) -> dict[str,
         "best": best_agents(lines),
         "tasks": {
             task: {"questions": len(table.questions), "left_out": identity["tasks"][task]["questions"] -
-                   len(table.questions), "rows": _rows([table], **options)}
+                   len(table.questions), "rows": _rows([table], **options),
+                   "diagnostics": diagnostics(table.lines, identity["tasks"][task], config["draws"],
+                                              (reference or {}).get(task))}
             for task, table in filled.items()
         },
         "macro": {"tasks": list(filled), "rows": _rows(list(filled.values()), **options)} if len(filled) > 1 else None,

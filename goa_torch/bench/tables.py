@@ -7,6 +7,8 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from .side_tables import markdown_tables, print_tables
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -145,7 +147,7 @@ def markdown(summary: Mapping[str, Any]) -> str:
                      ", ".join(cost for cost in ("tokens", "calls", "depth") if row[f"front_{cost}"])]
             lines.append("| " + " | ".join(map(str, cells)) + " |")
         blocks.append("\n".join([*lines, "", *(f"- {line}" for line in notes(summary, rows))]))
-    return "\n\n".join([*blocks, *overall_notes(summary), _EXPLAINED]) + "\n"
+    return "\n\n".join([*blocks, *markdown_tables(summary), *overall_notes(summary), _EXPLAINED]) + "\n"
 
 
 def csv_table(summary: Mapping[str, Any]) -> str:
@@ -186,6 +188,7 @@ def print_summary(summary: Mapping[str, Any], console: Console) -> None:
         for line in notes(summary, rows):
             console.print(Text(line))
         console.print()
+    print_tables(summary, console)
     for line in overall_notes(summary):
         console.print(Text(line))
 

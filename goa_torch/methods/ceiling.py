@@ -109,6 +109,10 @@ def _texts(value: Any) -> Any:
     return [_texts(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
+#: The templates that perfect agents know an answer to.
+_KNOWN = frozenset({"answer", "pass", "score", "select", "difficulty", "readout"})
+
+
 class PerfectModel(LanguageModel):
     """Does layers of the domains ``skills``, judges and selects, all without error; reads :class:`_Symbols`."""
 
@@ -125,6 +129,8 @@ class PerfectModel(LanguageModel):
         question = parse(facts["question"])
         if question is None:
             raise UserError(f"structural_ceiling: {facts['question']!r} is no Relay question")
+        if facts["purpose"] not in _KNOWN:
+            raise UserError(f"structural_ceiling: perfect agents do not know what to say to {facts['purpose']!r}")
         done = {str(expression): n for n, expression in enumerate(question.partial_results())}
         if facts["purpose"] == "select":
             return ", ".join(map(str, self._select(question, facts["skills"], facts["k"])))

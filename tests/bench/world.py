@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
@@ -19,6 +20,7 @@ from goa_torch.agents.echo import EchoModel
 from goa_torch.agents.pool import Pool
 from goa_torch.agents.prompts import PromptSet
 from goa_torch.errors import UserError
+from goa_torch.tasks import Task, registry
 from goa_torch.types import Card, Chat, Question, Reply, Sampling
 
 PROMPTS = Path(__file__).parents[2] / "models" / "prompts" / "default"
@@ -71,9 +73,13 @@ def load_questions(name: str, file: str | None = None, split: str = "test", limi
     return questions[:limit]
 
 
+@contextmanager
 def in_world():
     """Replaces where tasks come from."""
-    return mock.patch("goa_torch.tasks.load_questions", load_questions, create=True)
+    letters = Task("letters", "letters", lambda row: None, answers="text", splits={"test": "", "validation": ""})
+    with mock.patch("goa_torch.tasks.load_questions", load_questions, create=True), \
+            mock.patch.dict(registry._TARGETS, {"letters": letters}):
+        yield
 
 
 def write_questions(path: Path, texts: list[str], start: int = 0) -> Path:

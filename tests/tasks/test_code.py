@@ -67,7 +67,7 @@ def test_replies_without_a_program_have_no_answer(text):
     assert read_code(text, "area", PROMPT) is None
 
 
-LINES = ["def area(r):", "    return r", "```", "```python", '"""', "\\", "import math", "(", "x = '", "@", "{", "\x0c", "  "]
+LINES = ["def area(r):", "    return r", "```", '"""', "\\", "import math", "(", "x = '", "@", "{", "\x0c", "  "]
 
 
 @given(st.text() | st.lists(st.sampled_from(LINES)).map("\n".join))
