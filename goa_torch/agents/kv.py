@@ -8,6 +8,7 @@ while others are half-way through, and a finished row leaves by one copy: the la
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
@@ -127,18 +128,23 @@ class RowCache(Cache):
         end: the column after the last token of every row.
         begin: for each row in use, the column of its first token; what lies left of it is masked, and finite.
         window: where the forward pass under way looks.
+        buffers: the memory, which a later cache of the same layout can take over.
     """
 
-    def __init__(self, layout: Layout, rows: int, columns: int) -> None:
+    def __init__(self, layout: Layout, rows: int, columns: int, buffers: Sequence[Tensor] = ()) -> None:
         self.rows, self.columns = rows, columns
         self.on_cpu = all(device.type == "cpu" for _, _, _, device in layout.channels)
         self.end = 0
         self.begin: list[int] = []
         self.window = Window(slice(0, 0), 0, 0, 0, 0)
         self.edges = EdgeColumns(columns)
-        # Zeros, since what is masked is still multiplied by its weight of 0 and has to be finite.
-        self._slabs = [torch.zeros(len(numbers), rows, heads, columns, size, dtype=dtype, device=device)
-                       for (heads, size, dtype, device), numbers in layout.slabs()]
+        # Zeros or what an earlier cache left: what is masked is still multiplied by its weight of 0 and has to be finite.
+        self.buffers, self._slabs = [], []
+        for i, ((heads, size, dtype, device), numbers) in enumerate(layout.slabs()):
+            shape = (len(numbers), rows, heads, columns, size)
+            enough = i < len(buffers) and buffers[i].numel() >= math.prod(shape)
+            self.buffers.append(buffers[i] if enough else torch.zeros(math.prod(shape), dtype=dtype, device=device))
+            self._slabs.append(self.buffers[i][: math.prod(shape)].view(shape))
         place = {number: slab[i] for slab, (_, numbers) in zip(self._slabs, layout.slabs())
                  for i, number in enumerate(numbers)}
         super().__init__(layers=[_Layer(self.window, place[i], place[i + 1]) for i in range(0, len(place), 2)])

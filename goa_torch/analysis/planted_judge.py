@@ -24,10 +24,10 @@ class PlantedJudge(LanguageModel):
     r"""A model of Relay's that answers as it is, but judges with a quality that was chosen.
 
     Of two replies in one prompt, the better one (more layers right behind it; wrong ones last) gets the higher score
-    with probability ``auroc`` if they are of neighbouring levels: a reply of the l-th lowest level gets :math:`z = l \sqrt 2\, \Phi^{-1}(\mathrm{auroc}) +
-    \epsilon`, :math:`\epsilon \sim N(0, 1)`, written as :math:`1 + 98\,\sigma(z - \bar z)`. Levels are those that occur
-    among the replies; of two that are more than one level apart the better one wins more often. The wrapped model makes
-    the call all the same, so costs are alike.
+    with probability ``auroc`` if they are of neighbouring levels: a reply of the l-th lowest level gets
+    :math:`z = l \sqrt 2\, \Phi^{-1}(\mathrm{auroc}) + \epsilon`, :math:`\epsilon \sim N(0, 1)`, written as
+    :math:`1 + 98\,\sigma(z - \bar z)`. Levels are those that occur among the replies; of two that are more than one
+    level apart the better one wins more often. The wrapped model makes the call all the same, so costs are alike.
 
     Args:
         auroc: 0.5 (chance) to 1 (never errs).
