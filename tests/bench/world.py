@@ -21,6 +21,7 @@ from goa_torch.agents.pool import Pool
 from goa_torch.agents.prompts import PromptSet
 from goa_torch.errors import UserError
 from goa_torch.tasks import Task, registry
+from goa_torch.tasks.loading import load_questions as relay_questions
 from goa_torch.types import Card, Chat, Question, Reply, Sampling
 
 PROMPTS = Path(__file__).parents[2] / "models" / "prompts" / "default"
@@ -63,7 +64,9 @@ def make_pool(outputs=say, seconds: float = 0.0, name: str = "tiny", temperature
 
 
 def load_questions(name: str, file: str | None = None, split: str = "test", limit: int | None = None,
-                   seed: int = 0) -> list[Question]:
+                   seed: int = 0, **settings) -> list[Question]:
+    if name == "relay":
+        return relay_questions(name, file, split, limit, seed, **settings)
     if name != "letters":
         raise UserError(f"unknown task {name!r}. Available: letters.")
     lines = Path(str(file)).read_text(encoding="utf-8").splitlines()
