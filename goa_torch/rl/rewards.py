@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..errors import UserError
+from ..errors import UserError, unknown
 from ..nn.readout import elect
 from ..topology.uncertainty import votes
 
 if TYPE_CHECKING:
     from ..state import State
+
+MEASURES = ("majority", "agents")
 
 
 @dataclass(frozen=True)
@@ -18,7 +20,7 @@ class RewardConfig:
     """How much each term counts; the defaults are the published weights. What the terms measure is not published (?).
 
     Attributes:
-        accuracy: share of all agents whose answer is right.
+        accuracy: 1 if the majority of the answers given is right (``measure: agents``: share of all agents that are).
         consensus: largest share of all agents that hold one answer.
         progress: gain in consensus over the round before.
         efficiency: share of the agents that were not called.
@@ -29,6 +31,8 @@ class RewardConfig:
         final_consensus: consensus at the end.
         final_efficiency: share of the possible calls after round 0 that were not made.
         final_improvement: 1, 0 or -1: whether the majority at the end is right, less whether it was at the start.
+        measure: whose accuracy ``accuracy`` and ``improvement`` mean: the ``majority``'s, which is read out in the
+            end, or that of the ``agents``.
         absorb: a round in which nobody is called ends the episode; whether its reward holds that of all rounds that
             would have followed, silent too. Otherwise silence would forgo the rewards of the rounds it saves.
         discount: of those rounds; the gamma of the training.
@@ -45,12 +49,19 @@ class RewardConfig:
     final_consensus: float = 0.5
     final_efficiency: float = 0.3
     final_improvement: float = 0.2
+    measure: str = "majority"
     absorb: bool = True
     discount: float = 0.99
 
     def __post_init__(self) -> None:
         if not 0 <= self.discount <= 1:
             raise UserError(f"reward: discount must lie in [0, 1], not {self.discount}")
+        if self.measure not in MEASURES:
+            raise unknown("measure", self.measure, MEASURES, "reward")
+
+    def of(self, standing: Standing) -> float:
+        """The accuracy that round terms mean."""
+        return float(standing.right) if self.measure == "majority" else standing.accuracy
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +99,11 @@ def round_terms(config: RewardConfig, before: Standing, after: Standing, called:
         tokens: prompt and completion tokens of the round.
     """
     return {
-        "accuracy": config.accuracy * after.accuracy,
+        "accuracy": config.accuracy * config.of(after),
         "consensus": config.consensus * after.consensus,
         "progress": config.progress * (after.consensus - before.consensus),
         "efficiency": config.efficiency * (1 - called),
-        "improvement": config.improvement * (after.accuracy - before.accuracy),
+        "improvement": config.improvement * (config.of(after) - config.of(before)),
         "sparsity": -config.sparsity * density,
         "tokens": -config.tokens * tokens / 1000,
     }

@@ -102,11 +102,11 @@ def roll_out(debates: Debates, policy: WeightPolicy, questions: Sequence[Questio
     rollout = Rollout.empty(b, debates.config.steps, *debates.shape)
     episodes = debates.begin(questions, seeds)
     played = Played(rollout, episodes, [[] for _ in episodes])
+    rollout.x[:, 0] = debates.observe(episodes)
     for t in range(debates.config.steps):
         rows = [row for row, episode in enumerate(episodes) if not episode.over]
         if not rows:
             break
-        rollout.x[rows, t] = debates.observe([episodes[row] for row in rows])
         with torch.no_grad():
             drawn = policy(rollout.x[rows, t], rollout.here[rows])
         if noise is None:

@@ -191,9 +191,14 @@ def _surprise(state: State, config: ObservationConfig, n: int) -> Tensor:
 
 
 def _card(state: State, config: ObservationConfig, n: int) -> Tensor:
-    names = [stream("card", str(state.agent_of(node).card)) for node in range(state.num_nodes)]
-    return torch.tensor([[1.0 if name >> bit & 1 else -1.0 for bit in range(_CARD_BITS)]
-                         for name in names]).reshape(-1, _CARD_BITS)
+    return torch.tensor([_signs(str(state.agent_of(node).card)) for node in range(state.num_nodes)]
+                        ).reshape(-1, _CARD_BITS)
+
+
+@lru_cache(maxsize=1024)
+def _signs(card: str) -> tuple[float, ...]:
+    name = stream("card", card)
+    return tuple(1.0 if name >> bit & 1 else -1.0 for bit in range(_CARD_BITS))
 
 
 def _place(state: State, config: ObservationConfig, n: int) -> Tensor:

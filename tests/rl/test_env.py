@@ -81,7 +81,7 @@ def test_silence_is_worth_what_silent_rounds_to_the_end_would_be(loud):
         else:  # the same episode, in which one agent after another would have been asked in vain
             episode, standing = made.episode, made.episode.standing
             share = episode.asked / (6 * 5)
-            silent = reward.accuracy * standing.accuracy + reward.consensus * standing.consensus + reward.efficiency
+            silent = reward.accuracy * standing.right + reward.consensus * standing.consensus + reward.efficiency
             rewards += [silent] * (5 - loud)
             rewards[-1] += (reward.final_accuracy * standing.right + reward.final_consensus * standing.consensus
                             + reward.final_efficiency * (1 - share)
@@ -101,7 +101,7 @@ def test_terms_sum_to_the_reward():
 
 
 def test_rewards_say_what_happened():
-    made = env(oracle, rounds=3)
+    made = env(oracle, rounds=3, reward=RewardConfig(measure="agents"))
     made.reset(seed=0, options={"question": 2})
     weights = np.zeros((6, 6), dtype=np.float32)
     weights[0, 2] = 0.9  # one agent (of six, by name) hears finance, which knows
@@ -115,6 +115,17 @@ def test_rewards_say_what_happened():
     _, _, terminated, _, info = made.step(weights)
     assert terminated and info["right"] and info["terms"]["final_improvement"] == pytest.approx(0.2)
     assert info["terms"]["final_efficiency"] == pytest.approx(0.3 * (1 - 5 / 12))
+
+
+@pytest.mark.parametrize(("measure", "worth"), [("majority", 1.0), ("agents", 4 / 6)])
+def test_accuracy_is_the_majority_s_or_that_of_the_agents(measure, worth):
+    made = env(oracle, rounds=3, reward=RewardConfig(measure=measure))
+    made.reset(seed=0, options={"question": 2})
+    weights = np.zeros((6, 6), dtype=np.float32)
+    weights[3:, 2] = 0.9
+    terms = made.step(weights)[4]["terms"]
+    assert terms["accuracy"] == pytest.approx(worth)
+    assert terms["improvement"] == pytest.approx(1.0 if measure == "majority" else 3 / 6)
 
 
 def test_unfinished_replies_abstain():
@@ -215,7 +226,8 @@ def test_a_small_cache_forgets_what_was_used_longest_ago():
 
 @pytest.mark.parametrize(("config", "match"), [
     ({"rounds": 1}, "rounds"), ({"gates": {}}, "Did you mean 'gate'"), ({"gate": {"critical": 2}}, "gate"),
-    ({"reward": {"acuracy": 1}}, "Did you mean 'accuracy'"), ({"observation": {"features": ["x"]}}, "feature"),
+    ({"reward": {"acuracy": 1}}, "Did you mean 'accuracy'"), ({"reward": {"measure": "x"}}, "measure"),
+    ({"observation": {"features": ["x"]}}, "feature"),
 ])
 def test_configurations_that_make_no_sense_are_one_line(config, match):
     with pytest.raises(UserError, match=match) as error:
