@@ -10,8 +10,13 @@ from typing import Any
 
 from ..config import Place, override, read_yaml, typed
 from ..errors import UserError, unknown
+from ..topology.policies import PolicyConfig, WeightPolicy
 from ..types import Question
+from .debates import Debates
 from .env import debate_config
+from .ppo import PPO, PPOConfig
+from .settings import DebateConfig
+from .trainer import Schedule, Trainer
 
 KIND = "ppo"
 
@@ -93,6 +98,40 @@ def _merged(data: Mapping[str, Any], changes: Any, place: Place) -> dict[str, An
     return merged
 
 
+@dataclass(frozen=True)
+class TrainingPlan:
+    """A training file whose every part has been checked."""
+
+    config: TrainingConfig
+    debate: DebateConfig
+    policy: PolicyConfig
+    ppo: PPOConfig
+    schedule: Schedule
+
+    def facts(self) -> dict[str, Any]:
+        """What the trained weights depend on, JSON-able; a longer schedule is the same training."""
+        schedule = {key: value for key, value in asdict(self.schedule).items() if key not in ("updates", "minutes")}
+        return {"pool": self.config.pool, "task": self.config.task, "validation": self.config.validation,
+                "debate": asdict(self.debate), "policy": asdict(self.policy), "ppo": asdict(self.ppo),
+                "schedule": schedule}
+
+
+def plan_training(path: str | Path, overrides: Sequence[str] = ()) -> TrainingPlan:
+    """What a training file comes to; loads neither pool nor questions.
+
+    Raises:
+        UserError: for whatever is wrong with it.
+    """
+    place, config = Place(Path(path)), read_training(path, overrides)
+    ppo = typed(PPOConfig, config.ppo, place / "ppo")
+    debate = debate_config(config.debate, place / "debate")
+    debate = replace(debate, reward=replace(debate.reward, discount=ppo.discount),
+                     observation=replace(debate.observation, rounds=debate.rounds))
+    return TrainingPlan(config, debate, typed(PolicyConfig, config.policy, place / "policy"),
+                        replace(ppo, threshold=debate.gate.background),
+                        typed(Schedule, config.schedule, place / "schedule"))
+
+
 def train_controller(path: str | Path, overrides: Sequence[str] = (), out: str | Path | None = None,
                      say: Callable[[str], None] = print) -> Path:
     """Trains what a file says and returns the run folder; the same call resumes it.
@@ -107,32 +146,17 @@ def train_controller(path: str | Path, overrides: Sequence[str] = (), out: str |
         UserError: for whatever is wrong before the first call.
     """
     from ..agents.pools import load_pool
-    from ..topology.policies import PolicyConfig, WeightPolicy
-    from .debates import Debates
-    from .ppo import PPO, PPOConfig
-    from .trainer import Schedule, Trainer
 
-    place = Place(Path(path))
-    config = read_training(path, overrides)
-    learner = typed(PPOConfig, config.ppo, place / "ppo")
-    shape = typed(PolicyConfig, config.policy, place / "policy")
-    schedule = typed(Schedule, config.schedule, place / "schedule")
-    debate = debate_config(config.debate, place / "debate")
-    debate = replace(debate, reward=replace(debate.reward, discount=learner.discount),
-                     observation=replace(debate.observation, rounds=debate.rounds))
-    learner = replace(learner, threshold=debate.gate.background)
-    questions, validation = _questions(config, place)
-    pool = load_pool(_near(place, config.pool))
-    debates = Debates(pool, debate)
-    policy = WeightPolicy(shape, debate.observation, debates.n, schedule.seed)
+    place, plan = Place(Path(path)), plan_training(path, overrides)
+    questions, validation = _questions(plan.config, place)
+    pool = load_pool(_near(place, plan.config.pool))
+    debates = Debates(pool, plan.debate)
+    policy = WeightPolicy(plan.policy, plan.debate.observation, debates.n, plan.schedule.seed)
     pool.check()
-    facts = {"pool": pool.name, "task": config.task, "questions": len(questions), "debate": asdict(debate),
-             "ppo": asdict(learner), "schedule": {key: value for key, value in asdict(schedule).items()
-                                                  if key not in ("updates", "minutes")}, "policy": asdict(shape)}
     say(f"{pool.name}: {debates.n} agents, {len(questions)} questions to train on, {len(validation)} to validate; "
         f"{sum(p.numel() for p in policy.parameters()):,} parameters")
-    trainer = Trainer(debates, PPO(policy, learner, schedule.seed), questions, validation, schedule,
-                      out or config.out, facts, say)
+    trainer = Trainer(debates, PPO(policy, plan.ppo, plan.schedule.seed), questions, validation, plan.schedule,
+                      out or plan.config.out or "runs", plan.facts(), say)
     trainer.run()
     return trainer.folder
 

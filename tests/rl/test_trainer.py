@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from goa_torch.rl.ppo import PPO, PPOConfig
 from goa_torch.rl.rewards import RewardConfig
 from goa_torch.rl.rollout import evaluate, roll_out
 from goa_torch.rl.trainer import Schedule, Trainer
-from goa_torch.rl.training import read_training, train_controller
+from goa_torch.rl.training import plan_training, read_training, train_controller
 from goa_torch.topology.controller import Controller, load_controller
 from goa_torch.topology.observation import ObservationConfig
 from goa_torch.topology.policies import PolicyConfig, WeightPolicy
@@ -195,6 +196,17 @@ def test_presets_change_keys_and_name_the_folder(training):
     config = read_training(training, ["preset=graph", "schedule.updates=7"])
     assert config.policy == {"hidden": 8, "architecture": "graph"} and config.schedule["updates"] == 7
     assert config.out.endswith("tiny-graph")
+
+
+def test_the_shipped_file_and_all_its_presets_are_right():
+    shipped = Path(__file__).parents[2] / "experiments" / "rumad.yaml"
+    plain = plan_training(shipped)
+    presets = plain.config.presets
+    assert {"published", "no_activation", "no_budget", "no_round_reward", "no_final_reward", "beta"} <= set(presets)
+    plans = {name: plan_training(shipped, [f"preset={name}"]) for name in presets}
+    assert all(plan.facts() != plain.facts() for name, plan in plans.items())
+    assert plans["published"].ppo == PPOConfig() and plans["published"].debate.reward == RewardConfig()
+    assert plans["published"].policy == PolicyConfig() and not plans["no_activation"].debate.gate.activation
 
 
 @pytest.mark.parametrize(("words", "match"), [
