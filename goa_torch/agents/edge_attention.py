@@ -6,8 +6,8 @@ A weight :math:`w \ge 0` of a message enters the attention scores of every key p
 
 in every layer l and head h (the gate :math:`g_{lh}` is 1 unless given). Weight 1 is the model as it is, weight 0 a
 message that is not there, and the model's likelihood has a gradient in w. Model files are not touched: the bias travels
-as the argument ``edge_bias`` of ``forward``, or in a scope (:func:`edge_weighted`) around ``generate``, which rejects unknown
-arguments.
+as the argument ``edge_bias`` of ``forward``, or in a scope (:func:`edge_weighted`) around ``generate``, which rejects
+unknown arguments.
 
 Prior art: DebUnc (arXiv 2407.06426) scales attention to peers by given confidences and keeps the messages' total mass,
 InstABoost (2506.13734) adds a constant to an instruction's scores, CrAM (2406.11497) scales by document credibility.

@@ -62,7 +62,7 @@ class GoA(Method):
         flow: ``both``; ablations: ``reversed`` (targets to sources first), ``source_to_target`` or
             ``target_to_source`` alone.
         weights: ``relevance``; ablation ``ones``.
-        weighting: how weights reach the receiver: ``words``, ``numbers``, ``order`` or ``none``, or inside its attention:
+        weighting: how weights reach the receiver: ``words``, ``numbers``, ``order``, ``none``, or inside its attention:
             ``attention``, ``attention_receiver``, ``attention_parallel``.
         graph: ``relevance``; ``complete`` is the configuration of Proposition 1 (self loops, weights 1, no scoring, no
             selection), which with mean readout is Mixture-of-Agents.

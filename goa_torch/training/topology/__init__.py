@@ -1,0 +1,1 @@
+"""Training of topologies by gradients: estimators, their audit, and a trainer."""
