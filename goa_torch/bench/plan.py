@@ -141,6 +141,8 @@ def make_plan(experiment: Experiment, pools: Mapping[str, Pool] | None = None) -
         configs[cell.label] = {**method.config, **({"agent": BEST} if cell.chooses_best else {})}
         if prompts := sorted(_prompt_digest(v) for v in vars(method).values() if isinstance(v, PromptSet)):
             configs[cell.label]["prompts"] = prompts
+        if learned := getattr(method, "fingerprint", None):  # what a checkpoint holds, whatever its name
+            configs[cell.label]["fingerprint"] = learned
     tests = {task.label: _questions(task, where) for task in experiment.tasks}
     validation = {task.label: _questions(task, where) for task in experiment.validation} if candidates else {}
     _check_disjoint(tests, validation, where)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import UserError
 from ..nn.tiers import TierConv
-from ..topology.controller import Controller, load_controller
+from ..topology.controller import Controller, fingerprint, load_controller
 from ..topology.gating import GateConfig
 from ..topology.observation import ObservationConfig
 from ..topology.policies import PolicyConfig, WeightPolicy
@@ -39,16 +39,22 @@ class RUMAD(Debate):
     def __init__(self, pool: Pool, checkpoint: str | None = None, n: int | None = None, agent: str | None = None,
                  rounds: int = 6, architecture: str = "mlp", controller_seed: int = 0, stop: str | None = None) -> None:
         kind = method_name(self)
+        learned = None
         if checkpoint is None:
-            policy = WeightPolicy(PolicyConfig(architecture), ObservationConfig(), size(pool, n), controller_seed)
+            policy = WeightPolicy(PolicyConfig(architecture), ObservationConfig(rounds=rounds), size(pool, n),
+                                  controller_seed)
             gate = GateConfig()
         else:
-            policy, gate, _ = load_controller(find_controller(checkpoint))
+            folder = find_controller(checkpoint)
+            policy, gate, _ = load_controller(folder)
+            learned = fingerprint(folder)
         if policy.config.architecture == "mlp" and policy.agents != size(pool, n):
             raise UserError(f"{kind}: controller {checkpoint!r} was trained for {policy.agents} agents, but "
                             f"{size(pool, n)} take part; change n, or train one with architecture 'graph'")
         policy.observation.check(pool)
         super().__init__(pool, Controller(policy, gate), n, agent, rounds, stop, passing=TierConv("words"))
+        #: What the checkpoint holds, so that a run is not resumed with another controller under the same name.
+        self.fingerprint = learned
 
 
 def find_controller(name: str) -> Path:

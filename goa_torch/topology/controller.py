@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -49,7 +50,7 @@ class Controller(nn.Module):
         weights, gated = self.decide(state)
         for question in (~state.done).nonzero().flatten().tolist():
             n = len(state.nodes_of(question))
-            shown = [[round_(value) for value in row[:n]] for row in weights[question, :n].tolist()]
+            shown = [[round(value, 4) for value in row[:n]] for row in weights[question, :n].tolist()]
             state.log(question, "controller", round=round, weights=shown,
                       called=gated.called[question, :n].nonzero().flatten().tolist())
         state.done = state.done | gated.silent
@@ -70,8 +71,12 @@ class Controller(nn.Module):
         return cls(policy, gate_config)
 
 
-def round_(value: float) -> float:
-    return round(value, 4)
+def fingerprint(folder: str | Path) -> str:
+    """A name for what a checkpoint holds: two controllers of equal fingerprint decide alike."""
+    digest = hashlib.sha256()
+    for name in (FACTS_FILE, WEIGHTS_FILE):
+        digest.update((Path(folder) / name).read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def save_controller(folder: str | Path, policy: WeightPolicy, gate_config: GateConfig, **facts: Any) -> Path:

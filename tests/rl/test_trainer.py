@@ -249,6 +249,14 @@ def test_a_controller_for_another_number_of_agents_is_refused(tmp_path):
         build_method("rumad", debates().pool, checkpoint="five")
 
 
+def test_a_method_knows_which_controller_it_has(tmp_path):
+    marks = []
+    for seed in (0, 0, 1):
+        Controller(WeightPolicy(PolicyConfig(hidden=8), ObservationConfig(), 6, seed)).save(tmp_path)
+        marks.append(build_method("rumad", debates().pool, checkpoint=str(tmp_path)).fingerprint)
+    assert marks[0] == marks[1] != marks[2] and build_method("rumad", debates().pool).fingerprint is None
+
+
 def test_a_graph_controller_serves_any_number_of_agents(tmp_path):
     Controller(WeightPolicy(PolicyConfig("graph", hidden=8), ObservationConfig(features=("card",)), 4)).save(tmp_path)
     for n in (2, 6):
