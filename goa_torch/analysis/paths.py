@@ -10,8 +10,8 @@ from scipy import sparse, stats
 from scipy.sparse import csgraph
 
 from .. import randomness
-from .degrees import clustering
 from .graph import AgentGraph, as_graph
+from .local import clustering
 
 #: Up to so many agents all pairs are counted.
 EXACT = 2000

@@ -1,0 +1,115 @@
+"""Where right answers sit in the graph, and whether being central goes with being right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from .. import randomness
+from ..types import Question, Result
+from .graph import as_graph, mean_graph, rounds_of
+from .ranking import centrality
+
+When = Literal["first", "last"]
+
+
+@dataclass(frozen=True, slots=True)
+class Correlation:
+    """A correlation over the agents of many questions, with its 95% interval (bootstrap over questions).
+
+    Attributes:
+        r: NaN if either side never varies within a question.
+        low: lower end.
+        high: upper end.
+        questions: how many had any variation on both sides.
+    """
+
+    r: float
+    low: float
+    high: float
+    questions: int
+
+
+def agent_answers(trace: Mapping[str, Any], when: When = "last") -> list[str | None]:
+    """The first or last answer of each node of a trace, ``None`` where none could be read. Who failed to speak again
+    keeps what it said."""
+    answers: list[str | None] = [None] * len(trace["agents"])
+    for stage in trace["stages"]:
+        if stage["stage"] == "answer" or (stage["stage"] == "pass" and when == "last"):
+            for said in stage["replies"]:
+                if said["text"] is not None:
+                    answers[said["node"]] = said["answer"]
+    return answers
+
+
+def agents_right(trace: Mapping[str, Any], question: Question, when: When = "last") -> np.ndarray:
+    """[n] whether each node's first or last answer is right; no answer is wrong."""
+    return np.array([question.is_correct(answer) for answer in agent_answers(trace, when)], dtype=bool)
+
+
+def assortativity(graph: Any, labels: np.ndarray) -> float:
+    r"""Whether the right hear the right and the wrong the wrong (Newman 2003),
+
+    .. math:: r = \frac{\sum_c e_{cc} - \sum_c a_c b_c}{1 - \sum_c a_c b_c},
+
+    :math:`e_{cd}` the share of the weight that runs from class c to class d, a and b its sums, loops left out. 1 is
+    only among equals, 0 is chance; NaN without edges or if one class has all of them.
+
+    Args:
+        labels: [n] class of each agent, such as whether it is right.
+    """
+    weights = as_graph(graph).without_loops().tocoo()
+    labels = np.unique(np.asarray(labels), return_inverse=True)[1]
+    if not weights.nnz:
+        return float("nan")
+    count = int(labels.max()) + 1
+    mixing = np.zeros((count, count))
+    np.add.at(mixing, (labels[weights.col], labels[weights.row]), weights.data / weights.data.sum())
+    chance = float(mixing.sum(axis=1) @ mixing.sum(axis=0))
+    return float((np.trace(mixing) - chance) / (1 - chance)) if 1 - chance > 1e-12 else float("nan")
+
+
+def centrality_and_right(answered: Iterable[Result | tuple[Mapping[str, Any], Question]], name: str = "pagerank",
+                         when: When = "last", draws: int = 2000, seed: int = 0) -> Correlation:
+    """How much being central goes with being right, over the questions of a run.
+
+    Both are taken as differences from their mean within a question, so that easy questions and large graphs do not
+    count as agents' merit; pooled over questions. The graph is the mean over the rounds of the trace.
+
+    Args:
+        answered: results of a method, or pairs of a trace (of a line of ``results.jsonl``) and its question.
+        name: of a centrality (:func:`goa_torch.analysis.ranking.centrality`).
+        when: whether first or last answers count. The last ones are also an effect of the graph, the first are not.
+        draws: resamples of the bootstrap.
+        seed: of the bootstrap.
+    """
+    sums = []
+    for item in answered:
+        trace, question = (item.trace, item.question) if isinstance(item, Result) else item
+        graphs = rounds_of(trace)
+        if not graphs:
+            continue
+        central = centrality(mean_graph(graphs), name)
+        right = agents_right(trace, question, when).astype(float)
+        central, right = central - central.mean(), right - right.mean()
+        products = [central @ right, central @ central, right @ right]
+        if np.isfinite(products).all():
+            sums.append([0.0 if abs(x) < 1e-12 else x for x in products])
+    table = np.array(sums).reshape(-1, 3)
+    varied = int(((table[:, 1] > 0) & (table[:, 2] > 0)).sum())
+    r = float(_pooled(table.sum(axis=0)))
+    if not len(table) or not np.isfinite(r):
+        return Correlation(float("nan"), float("nan"), float("nan"), varied)
+    rng = np.random.Generator(np.random.Philox(randomness.stream("analysis", "bootstrap", seed)))
+    counts = rng.multinomial(len(table), np.full(len(table), 1 / len(table)), size=draws)
+    low, high = np.nanquantile(_pooled((counts @ table).T), [0.025, 0.975])
+    return Correlation(r, float(low), float(high), varied)
+
+
+def _pooled(sums: np.ndarray) -> np.ndarray:
+    both, first, second = sums
+    scale = np.sqrt(first * second)
+    return np.divide(both, scale, out=np.full_like(scale, np.nan), where=scale > 0)
