@@ -50,7 +50,7 @@ class Controller(nn.Module):
         weights, gated = self.decide(state)
         for question in (~state.done).nonzero().flatten().tolist():
             n = len(state.nodes_of(question))
-            shown = [[round(value, 4) for value in row[:n]] for row in weights[question, :n].tolist()]
+            shown = [[float(f"{value:.4f}") for value in row[:n]] for row in weights[question, :n].tolist()]
             state.log(question, "controller", round=round, weights=shown,
                       called=gated.called[question, :n].nonzero().flatten().tolist())
         state.done = state.done | gated.silent
