@@ -49,7 +49,9 @@ register("reconcile", "goa_torch.methods.reconcile:ReConcile",
 register("groupdebate", "goa_torch.methods.groupdebate:GroupDebate", "debate in groups that exchange summaries")
 register("s2_mad", "goa_torch.methods.s2_mad:S2MAD", "debate only with those who disagree")
 register("armor_mad", "goa_torch.methods.armor_mad:ArmorMAD", "debate skipped where agents agree, read out by trust")
+register("learned", "goa_torch.methods.learned:Learned", "debate over a topology learned by goa train")
 register("vote_tokens", "goa_torch.methods.vote_tokens:VoteTokens", "majority of the answers a token budget pays for")
+register("debunc", "goa_torch.methods.debunc:DebUnc", "debate whose agents are told how sure the others are")
 register("colmad", "goa_torch.methods.colmad:ColMAD", "two debaters that help each other, then a judge")
 register("rumad", "goa_torch.methods.rumad:RUMAD", "debate under a controller trained with reinforcement learning")
 

@@ -11,7 +11,9 @@ from goa_torch.methods import build_method, method_names
 from tests.worlds import DOMAINS, Spy, echo_pool, questions
 
 TAG = re.compile(r"<q\d+/[a-z]+\.\d+@\d+/[a-z]+>")
-VARIANTS = [(name, {}) for name in method_names()] + [
+#: Of a chat that is kept, the first round of talking alone holds no older messages.
+KEPT = {"debunc": {"rounds": 2}}
+VARIANTS = [(name, KEPT.get(name, {})) for name in method_names()] + [
     ("goa", {"readout": "mean"}), ("goa", {"mode": "released"}), ("goa", {"mode": "released", "readout": "mean"}),
     ("goa", {"flow": "reversed"}), ("goa", {"flow": "source_to_target"}), ("goa", {"flow": "target_to_source"}),
     ("goa", {"weights": "ones"}), ("goa", {"k": 2, "tau": 0.2}), ("goa", {"weighting": "none", "k": 4}),
