@@ -16,7 +16,10 @@ from ..errors import UserError, unknown
 #: What a file's ``kind`` names: ``module:function``, called as ``function(path, overrides, out)``.
 TRAINERS = {
     "ppo": "goa_torch.rl.training:train_controller",
+    "topology": "goa_torch.training.topology.training:train_topology",
 }
+#: What the extra ``rl`` brings.
+EXTRA = ("gymnasium", "tensordict", "torchrl")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,5 +36,12 @@ def run(args: argparse.Namespace) -> int:
     if not isinstance(kind, str) or kind not in TRAINERS:
         raise unknown("kind", kind, TRAINERS, str(Place(args.training, ("kind",))))
     module, _, function = TRAINERS[kind].partition(":")
-    getattr(import_module(module), function)(args.training, args.overrides, args.out)
+    try:
+        train = getattr(import_module(module), function)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in EXTRA:
+            raise
+        raise UserError(f"training of kind {kind!r} needs the package {error.name}; "
+                        "run: pip install 'goa_torch[rl]'") from None
+    train(args.training, args.overrides, args.out)
     return 0

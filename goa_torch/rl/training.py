@@ -133,20 +133,21 @@ def plan_training(path: str | Path, overrides: Sequence[str] = ()) -> TrainingPl
 
 
 def train_controller(path: str | Path, overrides: Sequence[str] = (), out: str | Path | None = None,
-                     say: Callable[[str], None] = print) -> Path:
+                     say: Callable[[str], None] | None = None) -> Path:
     """Trains what a file says and returns the run folder; the same call resumes it.
 
     Args:
         path: the YAML file, see :class:`TrainingConfig`.
         overrides: ``key=value`` with dotted keys.
         out: run folder instead of the file's.
-        say: called with a line now and then.
+        say: called with a line now and then; prints it by default.
 
     Raises:
         UserError: for whatever is wrong before the first call.
     """
     from ..agents.pools import load_pool
 
+    say = say or _print
     place, plan = Place(Path(path)), plan_training(path, overrides)
     questions, validation = _questions(plan.config, place)
     pool = load_pool(_near(place, plan.config.pool))
@@ -159,6 +160,10 @@ def train_controller(path: str | Path, overrides: Sequence[str] = (), out: str |
                       out or plan.config.out or "runs", plan.facts(), say)
     trainer.run()
     return trainer.folder
+
+
+def _print(line: str) -> None:
+    print(line, flush=True)  # seen at once, also in a file
 
 
 def _questions(config: TrainingConfig, place: Place) -> tuple[list[Question], list[Question]]:

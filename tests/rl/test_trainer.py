@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -226,6 +227,14 @@ def test_an_unknown_kind_is_named(training, capsys):
     training.write_text(TRAINING.replace("kind: ppo", "kind: pp"))
     assert cli.main(["train", str(training)]) == 2
     assert "Did you mean 'ppo'" in capsys.readouterr().err
+
+
+def test_without_the_extra_goa_train_says_what_to_install(training, capsys, monkeypatch):
+    for name in [name for name in sys.modules if name.startswith("goa_torch.rl.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "tensordict", None)
+    assert cli.main(["train", str(training)]) == 2
+    assert "pip install 'goa_torch[rl]'" in capsys.readouterr().err
 
 
 # ---------------------------------------------------------------------- the method
