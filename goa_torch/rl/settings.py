@@ -24,7 +24,7 @@ class DebateConfig:
         seed: of decoding: the stream of a call belongs to (seed, question, agent, round), so that the same messages
             in the same round get the same reply.
         seeds: episodes are decoded with ``seed .. seed + seeds - 1``, drawn.
-        cache: transitions that are kept; see :class:`goa_torch.rl.debates.Debates`.
+        cache: transitions that are kept (one or two kilobytes each); 0 for none.
     """
 
     rounds: int = 6
@@ -33,7 +33,7 @@ class DebateConfig:
     agent: str | None = None
     seed: int = 0
     seeds: int = 1
-    cache: int = 1_000_000
+    cache: int = 250_000
     observation: ObservationConfig = field(default_factory=ObservationConfig)
     gate: GateConfig = field(default_factory=GateConfig)
     reward: RewardConfig = field(default_factory=RewardConfig)
