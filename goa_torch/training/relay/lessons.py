@@ -27,7 +27,7 @@ _LATER, _STRANGE = 0.5, 0.25
 RELEVANCE = {"high": (0.75, 0.3, 0.1), "moderate": (0.2, 0.4, 0.25), "low": (0.05, 0.3, 0.65)}
 #: The share of lessons of a weight-aware agent in which relevance is told.
 _TOLD = 0.75
-SPECIALIST_SHARES = {"answer": 0.32, "pass": 0.48, "score": 0.2}
+SPECIALIST_SHARES = {"answer": 0.28, "pass": 0.44, "score": 0.28}
 GENERALIST_SHARES = {"answer": 0.25, "pass": 0.3, "score": 0.12, "select": 0.15, "readout": 0.15, "difficulty": 0.03}
 
 
