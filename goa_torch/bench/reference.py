@@ -74,13 +74,12 @@ def _blind(questions: Sequence[Question], settings: Mapping[str, Any]) -> list[i
 def _bars(method: Method, questions: Sequence[Question], searched: dict[Any, Any]) -> dict[str, Any]:
     from ..analysis.oracle import oracle_per_question, oracle_static
     from ..analysis.reach import layer_numbers
-    from ..methods import build_method
     from ..methods.ceiling import perfect_pool, skills_of
     from ..tasks.relay.families import DOMAINS
 
     nothing = {"ceiling": None, "oracle": None, "static": None, "static_exact": None}
     try:
-        results = build_method(method.name, perfect_pool(method.pool), **method.config)(questions)
+        results = type(method)(perfect_pool(method.pool), **method.config)(questions)
     except UserError:  # asks its agents for something that perfect agents do not know to say
         return nothing
     members = {tuple(result.trace["agents"]) for result in results}
