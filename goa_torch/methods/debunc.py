@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..nn.agent_conv import AgentConv
 from ..nn.chat_conv import ChatConv
 from ..topology.confident import Confident
 from ..topology.uncertainty import SOURCES
@@ -32,13 +33,19 @@ class DebUnc(Debate):
         tell: ``prompt``, or ``attention`` for agents that run in this process.
         source: of u: ``tokens``, ``agreement`` or ``stated``. A model that does not tell its log-probabilities counts
             as equally unsure.
+        history: keep the whole chat; without, only the latest replies are in context, as in the sparse-debate papers,
+            and a confidence is the number that messages have for their relevance.
         n, agent, rounds, stop: see :class:`goa_torch.methods.mad.MAD`.
     """
 
     def __init__(self, pool: Pool, tell: str = "prompt", source: str = "tokens", n: int | None = 3,
-                 agent: str | None = None, rounds: int = 3, stop: str | None = None) -> None:
+                 agent: str | None = None, rounds: int = 3, history: bool = True, stop: str | None = None) -> None:
         check_choice("debunc", "tell", tell, ("prompt", "attention"))
         check_choice("debunc", "source", source, SOURCES)
+        check_choice("debunc", "history", history, (True, False))
         told = tell == "prompt"
-        super().__init__(pool, Confident(source, "levels" if told else "mean"), n, agent, rounds, stop,
-                         ChatConv("none", template="debunc") if told else ChatConv("attention"))
+        if history:
+            passing = ChatConv("none", template="debunc") if told else ChatConv("attention")
+        else:
+            passing = AgentConv("numbers" if told else "attention", label_ones=True)
+        super().__init__(pool, Confident(source, "levels" if told else "mean"), n, agent, rounds, stop, passing)

@@ -18,6 +18,8 @@ import resource
 import stat
 from collections.abc import Callable, Mapping, Sequence
 
+from .syscalls import refuse_system_calls
+
 _NEWNS, _NEWUTS, _NEWIPC, _NEWUSER, _NEWPID, _NEWNET = (
     0x00020000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000)
 _SPACES = _NEWNS | _NEWUTS | _NEWIPC | _NEWPID | _NEWNET
@@ -128,6 +130,7 @@ def confine(ids: tuple[int, int] | None, folders: Sequence[str], limits: Mapping
         _drop_capabilities()
         _prctl("no new privileges", _SET_NO_NEW_PRIVS, 1)
         _prctl("ending with its supervisor", _SET_PDEATHSIG, 9)
+        refuse_system_calls()
     except (OSError, ValueError) as error:
         raise Refused(f"the kernel refuses {getattr(error, 'strerror', None) or error}") from None
     if os.geteuid() == 0 or _can_become_root():

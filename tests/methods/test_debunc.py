@@ -50,6 +50,18 @@ def test_prompts_say_how_sure_each_peer_is():
     assert [len(numbers) for numbers in told[6:]] == [4, 4, 4]  # the chat holds the last round, too
 
 
+def test_without_a_history_the_latest_replies_alone_are_in_the_prompt():
+    seen, given_away = [], iter([-0.8, -1.6, -3.2] * 3)
+
+    def outputs(chat):
+        seen.append(chat.text)
+        return Reply("I say x", log_prob=next(given_away), usage=Usage(1, 5, 4))
+
+    build_method("debunc", echo_pool(outputs), history=False)(questions(1))
+    told = [[float(n) for n in re.findall(r"relevance: ([\d.]+)", text)] for text in seen]
+    assert told[3:] == [[4, 2], [8, 2], [8, 4]] * 2
+
+
 def test_weights_of_what_is_heard_are_one_in_the_mean():
     from goa_torch.agents.calls import Recorder
     from goa_torch.nn import first_answers
@@ -68,11 +80,12 @@ def test_weights_of_what_is_heard_are_one_in_the_mean():
     assert torch.equal(silent.edge_weight, torch.ones(12))
 
 
-def test_loudness_reaches_the_attention_of_agents_that_have_one(tmp_path):
+@pytest.mark.parametrize("history", [True, False])
+def test_loudness_reaches_the_attention_of_agents_that_have_one(tmp_path, history):
     model = HFModel(save_tiny(tmp_path / "m", seed=1), dtype="float32", name="m")
     agents = [Agent("ann", model, Card("ann"))]
     pool = Pool(agents, PromptSet(PROMPTS / "default"), sampling=Sampling(0.7, max_new_tokens=8))
-    [result] = build_method("debunc", pool, tell="attention")(questions(1))
+    [result] = build_method("debunc", pool, tell="attention", history=history)(questions(1))
     edges = [edge for stage in result.trace["stages"] if stage["stage"] == "pass" for edge in stage["edges"]]
     assert len(edges) == 12 and any(abs(weight - 1) > 1e-3 for _, _, weight in edges)
     with pytest.raises(UserError, match="edge"):

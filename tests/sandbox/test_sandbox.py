@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import socket
 import subprocess
 import sys
@@ -174,6 +175,18 @@ def test_no_socket_leads_anywhere():
     body = ("    import socket\n    try:\n        socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', "
             "('8.8.8.8', 53))\n        return 'sent'\n    except OSError: return 'unreachable'")
     assert told(body) == "'unreachable'"
+
+
+def test_sockets_of_every_kind_and_tracing_are_refused():
+    if platform.machine() not in ("x86_64", "aarch64"):
+        pytest.skip("system calls are filtered on x86_64 and aarch64 alone")
+    body = ("    import ctypes, socket\n    made = []\n    for family in (1, 2, 10, 16, 17, 40):\n"
+            "        for kind in (1, 2, 3):\n            try:\n                socket.socket(family, kind)\n"
+            "                made.append((family, kind))\n            except PermissionError: pass\n"
+            "            except OSError as error: made.append((family, kind, error.errno))\n"
+            "    libc = ctypes.CDLL(None, use_errno=True)\n    traced = libc.ptrace(0, 0, 0, 0)\n"
+            "    shared = libc.shmget(0, ctypes.c_size_t(1 << 34), 0o1600)\n    return made, traced, shared")
+    assert told(body) == "([], -1, -1)"
 
 
 def test_it_is_nobody_alone_in_its_world_and_cannot_rise():
