@@ -30,7 +30,7 @@ def pool(tmp_path_factory):
 
 
 def make(name="edge_logits", **settings):
-    controller = controller_class(name).for_agents(NAMES, seed=1, k=2, **settings)
+    controller = controller_class(name).for_agents(NAMES, seed=1, **{"k": 2, "policy": "bernoulli", **settings})
     if name == "edge_logits":
         with torch.no_grad():
             controller.logit.copy_(torch.linspace(-1, 1, 9).view(1, 3, 3))

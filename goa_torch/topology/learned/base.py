@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch_geometric.utils import softmax
 
 from ...errors import UserError
 from ...nn.edges import complete_edges
@@ -16,23 +17,30 @@ from ...types import Topology
 if TYPE_CHECKING:
     from ...state import State
 
-WEIGHTS = ("ones", "soft")
+WEIGHTS, POLICIES = ("ones", "soft"), ("top_k", "bernoulli")
 
 
 class LearnedTopology(nn.Module):
     r"""A connect-module that gives every possible edge a logit :math:`\ell_{ij}`.
 
-    While it is trained, edges are drawn from :math:`\mathrm{Bernoulli}(\sigma(\ell_{ij}))` or weigh
-    :math:`w_{ij} = 2 \sigma(\ell_{ij})`, which is 1, plain concatenation, at logit 0. Deployed, every receiver hears
-    the ``k`` senders of largest logit (ties go by name), and each of them costs its tokens.
+    Deployed, every receiver hears the ``k`` senders of largest logit (ties go by name), and each of them costs its
+    tokens. While it is trained, edges are drawn, or all of them are heard as loudly as they are likely:
+
+    - policy ``top_k`` trains what is deployed: every receiver draws k senders without replacement with odds
+      :math:`e^{\ell_{ij}}` (Plackett-Luce), or all weigh :math:`w_{ij} = k \, \mathrm{softmax}_i(\ell_{ij})`;
+    - policy ``bernoulli``, that of the published methods: each edge is on with probability :math:`\sigma(\ell_{ij})` or
+      weighs :math:`w_{ij} = 2 \sigma(\ell_{ij})`, which is 1, plain concatenation, at logit 0. How loud an edge is then
+      says little about which ones are best, if only k may stay.
 
     Args:
         k: in-degree when deployed; ``None`` for no limit.
         threshold: least probability :math:`\sigma(\ell_{ij})` of an edge that is kept when deployed.
         weights: of deployed edges: ``ones``, or ``soft`` (w as in training).
+        policy: ``top_k``, or ``bernoulli`` (which it is without a k).
     """
 
-    def __init__(self, k: int | None = 2, threshold: float = 0.0, weights: str = "ones") -> None:
+    def __init__(self, k: int | None = 2, threshold: float = 0.0, weights: str = "ones", policy: str = "top_k"
+                 ) -> None:
         super().__init__()
         if k is not None and (isinstance(k, bool) or not isinstance(k, int) or k < 1):
             raise UserError(f"{type(self).__name__}: k must be a whole number of at least 1, or None, not {k!r}")
@@ -40,7 +48,10 @@ class LearnedTopology(nn.Module):
             raise UserError(f"{type(self).__name__}: threshold is a probability, not {threshold!r}")
         if weights not in WEIGHTS:
             raise UserError(f"{type(self).__name__}: weights = {weights!r}; choose one of {', '.join(WEIGHTS)}")
+        if policy not in POLICIES:
+            raise UserError(f"{type(self).__name__}: policy = {policy!r}; choose one of {', '.join(POLICIES)}")
         self.k, self.threshold, self.weights = k, threshold, weights
+        self.policy = "bernoulli" if k is None else policy
 
     @classmethod
     def for_agents(cls, names: Sequence[str], seed: int = 0, **settings: Any) -> LearnedTopology:
@@ -74,11 +85,15 @@ class LearnedTopology(nn.Module):
         logit = self.logits(state, round, edge_index)
         keep = logit.sigmoid() >= self.threshold
         keep[keep.clone()] = strongest(logit[keep], edge_index[1, keep], self.k)
-        weight = 2 * logit[keep].sigmoid() if self.weights == "soft" else torch.ones(int(keep.sum()))
+        weight = self.loudness(logit, edge_index[1])[keep] if self.weights == "soft" else torch.ones(int(keep.sum()))
         return Topology(edge_index[:, keep], weight)
 
+    def loudness(self, logit: Tensor, receiver: Tensor) -> Tensor:
+        """[E] the weights of soft edges."""
+        return 2 * logit.sigmoid() if self.policy == "bernoulli" else self.k * softmax(logit, receiver)
+
     def extra_repr(self) -> str:
-        return f"k={self.k}, threshold={self.threshold:g}, weights={self.weights!r}"
+        return f"k={self.k}, threshold={self.threshold:g}, weights={self.weights!r}, policy={self.policy!r}"
 
 
 def strongest(score: Tensor, receiver: Tensor, k: int | None) -> Tensor:

@@ -10,6 +10,7 @@ name         edges                        gradient
 ``hybrid``   soft                         pathwise, plus :math:`(V - b) \nabla_\theta \log p(\text{replies} \mid w)`
 ``es``       soft                         :math:`(V_{\theta + \sigma e} - V_{\theta - \sigma e}) e / 2 \sigma`
 ``exact``    on or off                    all :math:`2^E` edge sets (one round, few edges): the reference
+``fit``      as deployed                  none: the controller's own loss on right and wrong replies
 ============ ============================ =============================================================
 """
 
@@ -19,6 +20,7 @@ import itertools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -31,7 +33,10 @@ from ...types import Question, Topology, Usage
 from .chance import Mode, draw_edges
 from .world import DebateWorld, Play
 
-ESTIMATORS = ("pathwise", "score", "gumbel", "hybrid", "es", "exact")
+if TYPE_CHECKING:
+    from ...state import State
+
+ESTIMATORS = ("pathwise", "score", "gumbel", "hybrid", "es", "exact", "fit")
 BASELINES = ("none", "leave_one_out", "group")
 MOST_EXACT = 12
 
@@ -91,13 +96,13 @@ def estimate(config: EstimatorConfig, world: DebateWorld, controller: LearnedTop
         decoding: seed of the agents' replies; draws have consecutive ones.
     """
     started = time.perf_counter()
-    if config.name in ("pathwise", "gumbel") and world.supervision.value != "likelihood":
-        raise UserError(f"estimator: {config.name} differentiates a likelihood, and a reward has no gradient; take "
-                        "score, hybrid or es, or supervise by likelihood")
+    check_estimator(config, world, controller)
     if config.name == "es":
         plays = _evolve(config, world, controller, questions, seed, step, decoding)
     elif config.name == "exact":
         plays = _enumerate(world, controller, questions, decoding)
+    elif config.name == "fit":
+        plays = _fit(config, world, controller, questions, decoding)
     else:
         mode: Mode = {"score": config.edges, "gumbel": "gumbel"}.get(config.name, "soft")  # type: ignore[assignment]
         plays = []
@@ -111,6 +116,19 @@ def estimate(config: EstimatorConfig, world: DebateWorld, controller: LearnedTop
     value = torch.stack([play.value.detach() for play in plays]).mean()
     return Estimate(float(value), sum((p.usage for p in plays), Usage()), sum((p.paid for p in plays), Usage()),
                     sum(p.backward for p in plays), time.perf_counter() - started)
+
+
+def check_estimator(config: EstimatorConfig, world: DebateWorld, controller: LearnedTopology) -> None:
+    """Raises :class:`UserError` unless the estimator goes with what debates are worth and with what is trained."""
+    kind = type(controller).__name__
+    if config.name in ("pathwise", "gumbel") and world.supervision.value != "likelihood":
+        raise UserError(f"estimator: {config.name} differentiates a likelihood, and a reward has no gradient; take "
+                        "score, hybrid or es, or supervise by likelihood")
+    if config.name == "fit" and not hasattr(controller, "loss"):
+        raise UserError(f"estimator: fit needs a controller with a loss of its own, such as reliability, not {kind}")
+    if config.name == "exact" and (controller.policy != "bernoulli" or world.rounds != 2):
+        raise UserError("estimator: exact enumerates the edges of one round, each on or off; give rounds = 2 and "
+                        "policy = 'bernoulli'")
 
 
 def surrogate(config: EstimatorConfig, plays: Sequence[Play]) -> Tensor:
@@ -171,11 +189,23 @@ def _evolve(config: EstimatorConfig, world: DebateWorld, controller: LearnedTopo
     return plays
 
 
+def _fit(config: EstimatorConfig, world: DebateWorld, controller: LearnedTopology, questions: Sequence[Question],
+         decoding: int) -> list[Play]:
+    losses: list[Tensor] = []
+
+    def watch(state: State, round: int) -> None:
+        right = [state.question_of(node).is_correct(reply.answer) for node, reply in enumerate(state.replies)]
+        losses.append(controller.loss(state, round, right))
+
+    plays = [world.play(controller, questions, decoding + draw, vote=True, watch=watch)
+             for draw in range(config.draws)]
+    _backward(torch.stack(losses).mean(), controller)
+    return plays
+
+
 def _enumerate(world: DebateWorld, controller: LearnedTopology, questions: Sequence[Question], decoding: int
                ) -> list[Play]:
     """All edge sets of each question's graph, weighted by their probability; every question has the same agents."""
-    if world.rounds != 2:
-        raise UserError("estimator: exact enumerates the edges of one round of talking; give rounds = 2")
     plays, probabilities = [], []
     edges = None
     for number in itertools.count():

@@ -1,0 +1,122 @@
+"""goa train for topologies: what it writes, resumes and refuses; with random agents of milliseconds."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+import yaml
+
+from goa_torch.cli import main
+from goa_torch.errors import UserError
+from goa_torch.topology.learned.checkpoint import load_topology
+from goa_torch.training.topology.curves import read_lines
+from goa_torch.training.topology.training import read_training, train_topology
+from tests.agents.tiny import save_tiny
+
+NAMES = ("ann", "bob", "cat")
+
+
+@pytest.fixture(scope="module")
+def pool_file(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pool")
+    for number in range(2):
+        save_tiny(folder / f"m{number}", seed=number)
+    (folder / "three.yaml").write_text(yaml.safe_dump({
+        "name": "three", "about": "random agents", "prompts": "relay", "sampling": {"max_new_tokens": 4},
+        "models": {f"m{i}": {"backend": "hf", "source": f"./m{i}", "dtype": "float32"} for i in range(2)},
+        "agents": [{"name": name, "model": f"m{i % 2}", "card": {"domain": name}} for i, name in enumerate(NAMES)]}))
+    return folder / "three.yaml"
+
+
+@pytest.fixture
+def training(tmp_path, pool_file):
+    settings = {
+        "kind": "topology", "pool": str(pool_file),
+        "task": {"name": "relay", "limit": 8, "settings": {"depth": [2, 3]}},
+        "validation": {"name": "relay", "split": "validation", "limit": 4, "settings": {"depth": [2, 3]}},
+        "debate": {"rounds": 2, "k": 1}, "controller": {"name": "edge_logits"}, "estimator": {"name": "pathwise"},
+        "schedule": {"steps": 4, "batch": 4, "validate_every": 2},
+        "presets": {"reward": {"estimator": {"name": "score", "draws": 2}, "supervision": {"value": "reward"}},
+                    "gnn": {"controller": {"name": "edge_gnn"}}}}
+    path = tmp_path / "training.yaml"
+    path.write_text(yaml.safe_dump(settings))
+    return path
+
+
+def quiet(line):
+    pass
+
+
+def test_a_training_leaves_topologies_curves_and_costs(training, tmp_path):
+    assert main(["train", str(training), "--out", str(tmp_path / "run")]) == 0
+    run = tmp_path / "run"
+    assert {p.name for p in run.iterdir()} == {"best", "last", "curve.jsonl", "curve.png", "summary.json",
+                                               "training.safetensors"}
+    summary, lines = json.loads((run / "summary.json").read_text()), read_lines(run / "curve.jsonl")
+    assert summary["steps"] == 4 and [line["step"] for line in lines if "value" in line] == [1, 2, 3, 4]
+    assert summary["training"]["calls"] == lines[-1]["calls"] > 0 and summary["training"]["backward_tokens"] > 0
+    assert summary["everybody"]["tokens"] > summary["best"]["validation"]["tokens"]
+    saved = summary["tokens_saved_a_question"]
+    assert summary["pays_after_questions"] == pytest.approx(summary["training"]["all_tokens"] / saved)
+
+
+def test_what_was_trained_runs_in_goa_bench(training, tmp_path, pool_file):
+    run = train_topology(training, ["preset=gnn"], tmp_path / "run", quiet)
+    bench = tmp_path / "bench.yaml"
+    bench.write_text(yaml.safe_dump({
+        "pool": str(pool_file), "tasks": [{"name": "relay", "limit": 2}],
+        "methods": [{"name": "learned", "checkpoint": str(run / "best"), "rounds": 2},
+                    {"name": "learned", "rounds": 2, "label": "untrained"}]}))
+    assert main(["bench", str(bench), "--out", str(tmp_path / "results")]) == 0
+
+
+def test_a_training_that_was_stopped_ends_in_the_same_weights(training, tmp_path):
+    for preset in ("gnn", "reward"):
+        whole = train_topology(training, [f"preset={preset}"], tmp_path / preset / "whole", quiet)
+        train_topology(training, [f"preset={preset}", "schedule.steps=2"], tmp_path / preset / "parts", quiet)
+        parts = train_topology(training, [f"preset={preset}"], tmp_path / preset / "parts", quiet)
+        one, two = load_topology(whole / "last"), load_topology(parts / "last")
+        assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(one.parameters(), two.parameters(), strict=True))
+        kept = [[line["step"] for line in read_lines(run / "curve.jsonl")] for run in (whole, parts)]
+        assert kept[0] == kept[1]
+
+
+def test_a_training_with_other_settings_is_not_resumed(training, tmp_path):
+    train_topology(training, ["schedule.steps=1"], tmp_path / "run", quiet)
+    with pytest.raises(UserError, match="other settings"):
+        train_topology(training, ["schedule.lr=0.5"], tmp_path / "run", quiet)
+
+
+def test_it_stops_when_validation_no_longer_improves(training, tmp_path):
+    run = train_topology(training, ["schedule.steps=40", "schedule.patience=2", "schedule.validate_every=1"],
+                         tmp_path / "run", quiet)
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["steps"] == summary["best"]["step"] + 2
+
+
+@pytest.mark.parametrize("overrides, says", [
+    (["task.split=test"], "test questions"), (["validation.split=test"], "test questions"),
+    (["task.name=nothing"], "nothing"), (["controller.name=magic"], "Available"),
+    (["estimator.name=guess"], "choose one of"), (["schedule.steps=0"], "at least 1"),
+    (["preset=huge"], "Available"), (["debate.rounds=1"], "at least 2 rounds"), (["estimator.draws=0"], "draws"),
+    (["supervision.value=reward"], "no gradient"), (["schedule.stepps=1"], "steps"),
+    (["controller.settings={width: 3}"], "settings"),
+])
+def test_what_is_wrong_is_one_line_before_the_first_call(training, tmp_path, overrides, says):
+    with pytest.raises(UserError, match=says):
+        train_topology(training, overrides, tmp_path / "run", quiet)
+    assert not (tmp_path / "run").exists()
+
+
+def test_presets_can_be_combined(training):
+    config = read_training(training, ["preset=gnn+reward"])
+    assert config.controller.name == "edge_gnn" and config.estimator["name"] == "score"
+
+
+def test_reliability_is_fitted_to_right_and_wrong_replies(training, tmp_path):
+    run = train_topology(training, ["controller.name=reliability", "estimator.name=fit"], tmp_path / "run", quiet)
+    assert json.loads((run / "summary.json").read_text())["training"]["backward_tokens"] == 0
+    with pytest.raises(UserError, match="loss of its own"):
+        train_topology(training, ["estimator.name=fit"], tmp_path / "other", quiet)
