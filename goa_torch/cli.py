@@ -18,6 +18,7 @@ COMMANDS = {
     "ask": "answer a question with a graph of agents and show how the answer came about",
     "bench": "compare methods on benchmark questions, as an experiment file says",
     "train": "train a topology, or a controller of one, as a file says",
+    "report": "write an HTML page about runs: tables, charts, traces",
     "pools": "list the pools of agents",
     "methods": "list the methods and their parameters",
     "tasks": "list the tasks and where their questions come from",
