@@ -61,8 +61,9 @@ class Played:
     def summary(self) -> dict[str, float]:
         """Means over episodes: ``return`` (undiscounted), ``accuracy`` (of the majority at the end) and its gain over
         the first answers, ``tokens``, ``calls`` and ``depth`` as the debates would cost alone, ``rounds`` of talking
-        in which somebody was called, ``called`` (share of the agents called a step), each reward term, and over all of
-        them the calls that were really made and their tokens (``paid_calls``, ``paid_tokens``)."""
+        in which somebody was called, ``called`` (share of the agents called a step), ``called/1``, ``called/2``, ...
+        (share of all agents in each round; debates that are over call nobody) and each reward term; and over all
+        episodes the calls that were really made and their tokens (``paid_calls``, ``paid_tokens``)."""
         b = max(1, len(self.episodes))
         flat = [step for steps in self.steps for step in steps]
         talked = [step for step in flat if not step.silent]
@@ -78,8 +79,10 @@ class Played:
             "paid_calls": float(sum(e.paid.calls for e in self.episodes)),
             "paid_tokens": float(sum(e.paid.tokens for e in self.episodes)),
         }
+        shares = {f"called/{k}": share for k, share in enumerate(self.called_by_round(), start=1)}
         names = dict.fromkeys(name for step in flat for name in step.terms)
-        return facts | {f"reward/{name}": sum(step.terms.get(name, 0.0) for step in flat) / b for name in names}
+        terms = {f"reward/{name}": sum(step.terms.get(name, 0.0) for step in flat) / b for name in names}
+        return facts | shares | terms
 
     def called_by_round(self) -> list[float]:
         """Share of all agents that are called in each round of talking; debates that are over call nobody."""
