@@ -6,10 +6,12 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..config import Place, override, read_yaml, typed
 from ..errors import UserError, unknown
+from ..methods.rumad import find_controller
+from ..topology.controller import load_controller
 from ..topology.policies import PolicyConfig, WeightPolicy
 from ..types import Question
 from .debates import Debates
@@ -18,7 +20,11 @@ from .ppo import PPO, PPOConfig
 from .settings import DebateConfig
 from .trainer import Schedule, Trainer
 
+if TYPE_CHECKING:
+    from ..agents.pool import Pool
+
 KIND = "ppo"
+AGENTS = ("models", "perfect")
 
 
 @dataclass
@@ -40,6 +46,10 @@ class TrainingConfig:
 
     Attributes:
         pool: a shipped pool or the path of a pool file.
+        agents: ``models``: the pool's; ``perfect``: agents in their places that make no mistakes and need no model
+            (:func:`goa_torch.methods.ceiling.perfect_pool`, Relay only). A controller learns from them in minutes whom
+            to ask when; real agents are for ``start`` then.
+        start: folder of a controller whose weights are the first ones.
         task: what is trained on: a task's name or :class:`QuestionsConfig`; its training split by default.
         validation: what the best policy is chosen on; the validation split of the same task by default.
         kind: ``ppo``.
@@ -57,6 +67,8 @@ class TrainingConfig:
     task: Any
     validation: Any = None
     kind: str = KIND
+    agents: str = "models"
+    start: str | None = None
     debate: dict[str, Any] = field(default_factory=dict)
     policy: dict[str, Any] = field(default_factory=dict)
     ppo: dict[str, Any] = field(default_factory=dict)
@@ -81,6 +93,8 @@ def read_training(path: str | Path, overrides: Sequence[str] = ()) -> TrainingCo
             raise unknown("preset", named, presets, str(place / "presets"))
         data = _merged(data, presets[named] or {}, place / "presets" / named)
     config = typed(TrainingConfig, override(data, overrides), place)
+    if config.agents not in AGENTS:
+        raise unknown("agents", config.agents, AGENTS, str(place / "agents"))
     if config.kind != KIND:
         raise UserError(f"{place / 'kind'}: {config.kind!r} is not {KIND!r}")
     suffix = f"-{named}" if named else ""
@@ -111,7 +125,8 @@ class TrainingPlan:
     def facts(self) -> dict[str, Any]:
         """What the trained weights depend on, JSON-able; a longer schedule is the same training."""
         schedule = {key: value for key, value in asdict(self.schedule).items() if key not in ("updates", "minutes")}
-        return {"pool": self.config.pool, "task": self.config.task, "validation": self.config.validation,
+        return {"pool": self.config.pool, "agents": self.config.agents, "start": self.config.start,
+                "task": self.config.task, "validation": self.config.validation,
                 "debate": asdict(self.debate), "policy": asdict(self.policy), "ppo": asdict(self.ppo),
                 "schedule": schedule}
 
@@ -151,8 +166,12 @@ def train_controller(path: str | Path, overrides: Sequence[str] = (), out: str |
     place, plan = Place(Path(path)), plan_training(path, overrides)
     questions, validation = _questions(plan.config, place)
     pool = load_pool(_near(place, plan.config.pool))
+    if plan.config.agents == "perfect":
+        pool = _perfect(pool, plan.config, place)
     debates = Debates(pool, plan.debate)
     policy = WeightPolicy(plan.policy, plan.debate.observation, debates.n, plan.schedule.seed)
+    if plan.config.start is not None:
+        _start_from(policy, plan.config.start, place)
     pool.check()
     say(f"{pool.name}: {debates.n} agents, {len(questions)} questions to train on, {len(validation)} to validate; "
         f"{sum(p.numel() for p in policy.parameters()):,} parameters")
@@ -160,6 +179,26 @@ def train_controller(path: str | Path, overrides: Sequence[str] = (), out: str |
                       out or plan.config.out or "runs", plan.facts(), say)
     trainer.run()
     return trainer.folder
+
+
+def _perfect(pool: Pool, config: TrainingConfig, place: Place) -> Pool:
+    """The pool with agents that make no mistakes."""
+    from ..methods.ceiling import perfect_pool
+
+    name = config.task if isinstance(config.task, str) else config.task.get("name")
+    if name != "relay":
+        raise UserError(f"{place / 'agents'}: perfect agents exist for the task relay alone, not for {name!r}")
+    return perfect_pool(pool)
+
+
+def _start_from(policy: WeightPolicy, folder: str, place: Place) -> None:
+    """Gives ``policy`` the weights of a controller."""
+    found, _, _ = load_controller(find_controller(folder))
+    same = (found.config, found.observation) == (policy.config, policy.observation)
+    if not same or (policy.config.architecture == "mlp" and found.agents != policy.agents):
+        raise UserError(f"{place / 'start'}: the controller in {folder} has another policy, observation or number of "
+                        "agents; make them the same, or start from random weights")
+    policy.load_state_dict(found.state_dict())
 
 
 def _print(line: str) -> None:

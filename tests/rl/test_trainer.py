@@ -193,6 +193,18 @@ def test_goa_train_trains_resumes_and_serves_goa_ask(training, capsys):
     assert cli.main(["ask", "(1+1)", "--pool", "pool.yaml", "--method", "rumad", f"checkpoint={run / 'best'}"]) == 0
 
 
+def test_a_controller_learns_from_perfect_agents_and_starts_on_real_ones_from_there(training):
+    run = train_controller(training, ["agents=perfect", "out=first"], say=lambda line: None)
+    learned, _, facts = load_controller(run / "last")
+    assert facts["trained"]["agents"] == "perfect"
+    words = [f"start={run / 'last'}", "schedule.updates=1", "ppo.lr=1.0e-12"]
+    run = train_controller(training, words, say=lambda line: None)
+    assert torch.allclose(load_controller(run / "last")[0].actor.body.head.weight, learned.actor.body.head.weight)
+    with pytest.raises(UserError, match="another policy"):
+        train_controller(training, ["start=first/last", "policy.hidden=9", "out=second"])
+    assert not (training.parent / "second").exists()
+
+
 def test_presets_change_keys_and_name_the_folder(training):
     config = read_training(training, ["preset=graph", "schedule.updates=7"])
     assert config.policy == {"hidden": 8, "architecture": "graph"} and config.schedule["updates"] == 7
@@ -214,7 +226,8 @@ def test_the_shipped_file_and_all_its_presets_are_right():
     (["preset=grahp"], "Did you mean 'graph'"), (["task.split=test"], "test questions"), (["ppo.lr=0"], "lr"),
     (["validation.split=test"], "test questions"), (["debate.round=3"], "Did you mean 'rounds'"),
     (["polcy.hidden=3"], "Did you mean 'policy'"), (["task.name=gsm9k"], "gsm8k"), (["pool=nowhere"], "nowhere"),
-    (["policy.architecture=tree"], "architecture"), (["schedule.episodes=0"], "episodes"), (["kind=dpo"], "dpo"),
+    (["policy.architecture=tree"], "architecture"), (["schedule.episodes=0"], "episodes"),
+    (["agents=ideal"], "perfect"), (["start=nowhere"], "no controller"), (["kind=dpo"], "dpo"),
     (["task.split=validation", "task.limit=4"], "also a validation question"),
 ])
 def test_what_a_training_file_may_not_say_is_one_line_before_any_call(training, words, match):
