@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..agents.base import GENERATE, Agent, LanguageModel
+from ..agents.base import EDGE_WEIGHTS, GENERATE, Agent, LanguageModel
 from ..agents.pool import Pool
 from ..agents.prompts import PromptSet
 from ..analysis.reach import finished, layer_numbers, reach
@@ -114,9 +114,10 @@ _KNOWN = frozenset({"answer", "pass", "score", "select", "difficulty", "readout"
 
 
 class PerfectModel(LanguageModel):
-    """Does layers of the domains ``skills``, judges and selects, all without error; reads :class:`_Symbols`."""
+    """Does layers of the domains ``skills``, judges and selects, all without error; reads :class:`_Symbols`.
+    It hears every message there is, however quiet."""
 
-    capabilities = frozenset({GENERATE})
+    capabilities = frozenset({GENERATE, EDGE_WEIGHTS})
 
     def __init__(self, skills: Sequence[str]) -> None:
         self.skills = tuple(skills)

@@ -13,17 +13,22 @@ from .text import spoken
 
 #: Longer programs are no answers.
 LONGEST = 20_000
-_FENCED = re.compile(r"^[ \t]*(```+|~~~+)[ \t]*[\w+-]*[ \t]*\n(.*?)(?:^[ \t]*\1|\Z)", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(r"^[ \t]*(?:```|~~~).*$", re.MULTILINE)
+#: Lines that may stand above a function and belong to it.
+_ABOVE = re.compile(r"import |from \w|@|(?:async )?def |class |[ \t)\]}]|\w+\s*(?::[^=]+)?=|#|$")
 _MOST_CUTS = 50
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_LASTING = (*_FUNCTIONS, ast.ClassDef, ast.Import, ast.ImportFrom)
+_ASSIGNMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Try)
 
 
 @dataclass(frozen=True)
 class CodeReader:
     """A Python function, graded by its tests.
 
-    An answer is a program that defines ``entry_point``, in one spelling (no comments, no docstrings). The gold answer
-    is ``test`` itself: an answer equals it when it passes it, in :func:`goa_torch.sandbox.run_tests`. Two answers, as
-    they are compared in votes, are equal when they are the same program; nothing is run for that.
+    An answer is a program that defines ``entry_point`` (:func:`read_code`). The gold answer is ``test`` itself: an
+    answer equals it when it passes it, in :func:`goa_torch.sandbox.run_tests`. Two answers, as they are compared in
+    votes, are equal when they are the same program; nothing is run for that.
 
     Attributes:
         prompt: source that ends in the signature and docstring of the function (what the question shows).
@@ -53,26 +58,30 @@ def _passes(prompt: str, program: str, test: str, entry_point: str) -> bool:
 
 
 def read_code(text: str, entry_point: str, prompt: str = "") -> str | None:
-    """The program of a reply that defines ``entry_point``, without comments and docstrings; ``None`` if there is none.
+    """The program of a reply that defines ``entry_point``; ``None`` if there is none.
 
-    In order: the last fenced block that defines the function, or that continues ``prompt``; the definition in a reply
-    without fences; a reply that continues ``prompt`` as models that only complete text do (up to the first line that
-    does not belong to the body). Prose after the code is cut off. A reply in JSON has its program under ``answer``.
+    Lines of fences divide a reply into parts, whether they come in pairs or not. In order: the last part in which the
+    function is defined, from the imports and helpers right above it on; the first part that continues ``prompt``, as
+    models that only complete text do, up to the first line that does not belong to the body. Prose after the code is
+    cut off. A reply in JSON has its program under ``answer``.
+
+    Of the program stay imports, functions, classes and, before the function, assignments: as usual in grading chat
+    models, examples of use are not part of the answer. Comments and docstrings go, too, so that the same program has
+    one spelling.
     """
     text = spoken(text)
     if len(text) > LONGEST * 4:
         return None
-    text = _from_json(text).replace("\r\n", "\n").replace("\t", "    ")
-    blocks = [block[2] for block in _FENCED.finditer(text)]
+    parts = _FENCE.split(_from_json(text).replace("\r\n", "\n").replace("\t", "    "))
     defines = re.compile(rf"^(?:async )?def {re.escape(entry_point)}\b", re.MULTILINE)
-    for block in reversed(blocks):
-        if defines.search(block) and (program := _program(_parsed(block), entry_point)):
-            return program
-    for part in reversed(blocks) if blocks else [text]:
-        if (found := defines.search(part)) and (program := _program(_parsed(_from_definition(part, found.start())),
-                                                                    entry_point)):
-            return program
-        if not found and (body := _body(part)) and (program := _program(_parsed(prompt + body), entry_point)):
+    for part in reversed(parts):
+        for found in reversed(list(defines.finditer(part))):
+            for source in (part, _from_definition(part, found.start())):
+                if program := _program(_parsed(source), entry_point):
+                    return program
+    for part in parts:
+        body = _body(part)
+        if not defines.search(part) and body and (program := _program(_parsed(prompt + body), entry_point)):
             return program
     return None
 
@@ -91,7 +100,7 @@ def _from_json(text: str) -> str:
 def _from_definition(text: str, start: int) -> str:
     """``text`` from the imports, helpers and decorators that stand right above the definition at ``start``."""
     lines = text[:start].split("\n")[:-1]
-    while lines and re.match(r"(?:import |from \w|@|def |class |[ \t]|\w+\s*=|#|$)", lines[-1]):
+    while lines and _ABOVE.match(lines[-1]):
         lines.pop()
     return text[len("\n".join(lines)) :].lstrip("\n")
 
@@ -122,14 +131,17 @@ def _parsed(source: str) -> ast.Module | None:
 
 
 def _program(tree: ast.Module | None, entry_point: str) -> str | None:
-    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-    mine = [node for node in (tree.body if tree else []) if isinstance(node, functions) and node.name == entry_point]
-    if not mine or not _does_something(mine[-1]):
+    """The program in its one spelling, if it defines the function."""
+    places = [place for place, node in enumerate(tree.body if tree else [])
+              if isinstance(node, _FUNCTIONS) and node.name == entry_point]
+    if tree is None or not places or not _does_something(tree.body[places[-1]]):
         return None
+    tree.body = [node for place, node in enumerate(tree.body)
+                 if isinstance(node, (*_LASTING, *(_ASSIGNMENTS if place < places[-1] else ())))]
     try:
         for node in ast.walk(tree):
-            if isinstance(node, (*functions, ast.ClassDef, ast.Module)) and ast.get_docstring(node, clean=False):
-                node.body = node.body[1:] or ([ast.Pass()] if node is not tree else [])
+            if isinstance(node, (*_FUNCTIONS, ast.ClassDef)) and ast.get_docstring(node, clean=False) is not None:
+                node.body = node.body[1:] or [ast.Pass()]
         return ast.unparse(tree)
     except (RecursionError, ValueError):
         return None

@@ -50,6 +50,11 @@ needs_sandbox = pytest.mark.skipif(bool(_sandbox_missing()), reason=_sandbox_mis
     (f"{BODY}\n\nif __name__ == '__main__':\n    import doctest", CONTINUED),
     (f"{BODY}\n# next\ndef other():\n    pass", CONTINUED),
     (f"```python\n{BODY}```", CONTINUED),
+    (f"{FULL}\n```\n\nThis takes the area.", FULL),  # the fence was never opened
+    (f"```python\n{FULL}\n\nprint(area(2.5)(3))\nassert area(1) == 3\narea_2 = area(2)\n```", FULL),
+    (f"```python\ndef area(r):\n    return 1\n```\n```python\n{PROMPT}```", "def area(r):\n    return 1"),
+    (f"Sure\n\n{FULL}", FULL),
+    (f"```python\nTAU: float = 6.28\nHALF = 0.5\n{FULL}\n```", f"TAU: float = 6.28\nHALF = 0.5\n{FULL}"),
     ("<think>def area(r): return 1</think>\n" + f"```python\n{FULL}\n```", FULL),
     (json.dumps({"reasoning": "r squared", "answer": FULL, "confidence_level": "0.9"}), FULL),
     (json.dumps({"reasoning": "r squared", "answer": f"```python\n{FULL}\n```"}), FULL),
