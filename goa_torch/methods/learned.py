@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
 from ..nn.agent_conv import AgentConv
 from ..nn.speaking import WEIGHTINGS
 from ..topology.learned import controller_class
+from ..topology.learned.checkpoint import load_topology, topology_facts
+from ..topology.learned.edge_logits import EdgeLogits
+from ..topology.learned.staged import is_staged
 from .base import check_choice, check_count, check_number
 from .debate import Debate, method_name
 
 if TYPE_CHECKING:
     from ..agents.pool import Pool
+    from ..topology.learned.base import LearnedTopology
 
 
 class Learned(Debate):
@@ -47,17 +52,28 @@ class Learned(Debate):
         check_choice(kind, "weighting", weighting, (None, *WEIGHTINGS))
         deployed = {"k": k, "threshold": threshold, "weights": weights}
         if checkpoint is not None:
-            from ..topology.learned.checkpoint import load_topology, topology_facts
-
-            connect = load_topology(checkpoint, **deployed)
-            known = topology_facts(checkpoint)
-            if known["controller"] == "edge_logits" and sorted(known["agents"]) != sorted(agents_of(pool, n, agent)):
-                raise UserError(f"{kind}: {checkpoint} holds edge logits of the agents {', '.join(known['agents'])}, "
-                                f"but {', '.join(agents_of(pool, n, agent))} take part; train them for this pool")
+            connect = load_for(kind, checkpoint, agents_of(pool, n, agent), **deployed)
+            if is_staged(connect):
+                raise UserError(f"{kind}: {checkpoint} holds a graph in which agents speak in turn; run it with the "
+                                "method gptswarm or agentprune")
         else:
             connect = controller_class(controller).for_agents(agents_of(pool, n, agent), controller_seed, **deployed)
         how = weighting or ("attention_receiver" if weights == "soft" else "none")
         super().__init__(pool, connect, n, agent, rounds, stop, passing=AgentConv(how))
+
+
+def load_for(method: str, checkpoint: str, agents: Sequence[str], **deployed: Any) -> LearnedTopology:
+    """A saved topology, for agents of these names.
+
+    Raises:
+        UserError: if there is none, or it belongs to other agents.
+    """
+    known = topology_facts(checkpoint)
+    kind = controller_class(known["controller"])
+    if issubclass(kind, EdgeLogits) and sorted(known["agents"]) != sorted(agents):
+        raise UserError(f"{method}: {checkpoint} holds edge logits of the agents {', '.join(known['agents'])}, but "
+                        f"{', '.join(agents)} take part; train them for this pool")
+    return load_topology(checkpoint, **deployed)
 
 
 def agents_of(pool: Pool, n: int | None, agent: str | None) -> list[str]:

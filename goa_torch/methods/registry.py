@@ -70,6 +70,9 @@ register("groupdebate", "goa_torch.methods.groupdebate:GroupDebate",
 register("s2_mad", "goa_torch.methods.s2_mad:S2MAD", "debate only with those who disagree", "<= n T")
 register("armor_mad", "goa_torch.methods.armor_mad:ArmorMAD",
          "debate skipped where agents agree, read out by trust", "<= n T")
+register("gptswarm", "goa_torch.methods.staged:GPTSwarm", "a learned acyclic graph, every agent speaks once", "n")
+register("agentprune", "goa_torch.methods.staged:AgentPrune",
+         "learned edges within and between rounds, most of them pruned", "<= n T")
 register("learned", "goa_torch.methods.learned:Learned", "debate over a topology learned by goa train", "<= n T")
 register("vote_tokens", "goa_torch.methods.vote_tokens:VoteTokens",
          "majority of the answers a token budget pays for", "<= n most")

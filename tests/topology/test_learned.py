@@ -14,9 +14,10 @@ from goa_torch.nn.selection import Everyone
 from goa_torch.topology.learned import CONTROLLERS, controller_class
 from goa_torch.topology.learned.base import strongest
 from goa_torch.topology.learned.checkpoint import load_topology, save_topology
-from goa_torch.training.topology.chance import draw_edges
+from goa_torch.training.topology.chance import draw_edges, lots
 from tests.worlds import DOMAINS, echo_pool, questions
 
+PAIRWISE, STAGED = ("edge_logits", "edge_gnn", "reliability"), ("gptswarm", "agentprune")
 TRANSFER = ("edge_gnn", "reliability")
 
 
@@ -33,7 +34,7 @@ def make(name, n=4, **settings):
     return controller_class(name).for_agents(DOMAINS[:n], seed=3, **settings)
 
 
-@pytest.mark.parametrize("name", CONTROLLERS)
+@pytest.mark.parametrize("name", PAIRWISE)
 def test_every_receiver_hears_k_others(name):
     state = make_state()
     for k, degree in ((1, 1), (2, 2), (9, 3), (None, 3)):
@@ -42,7 +43,7 @@ def test_every_receiver_hears_k_others(name):
         assert dense.diagonal(dim1=1, dim2=2).abs().sum() == 0
 
 
-@pytest.mark.parametrize("name", CONTROLLERS)
+@pytest.mark.parametrize("name", PAIRWISE)
 def test_the_listing_of_agents_does_not_matter(name):
     states = [make_state(names=names) for names in (None, list(reversed(DOMAINS[:4])))]
     edges = []
@@ -53,7 +54,7 @@ def test_the_listing_of_agents_does_not_matter(name):
     assert edges[0] == edges[1]
 
 
-@pytest.mark.parametrize("name", CONTROLLERS)
+@pytest.mark.parametrize("name", PAIRWISE)
 def test_a_question_gets_the_same_graph_alone_and_in_a_batch(name):
     small, large = make_state(n_questions=1), make_state(n_questions=3)
     controller = make(name)
@@ -61,13 +62,13 @@ def test_a_question_gets_the_same_graph_alone_and_in_a_batch(name):
     assert torch.allclose(*logits, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", CONTROLLERS)
+@pytest.mark.parametrize("name", PAIRWISE)
 def test_one_agent_alone_has_no_edges(name):
     state = make_state(n=1)
     assert make(name, n=1)(state, 1).num_edges == 0
 
 
-@pytest.mark.parametrize("name", CONTROLLERS)
+@pytest.mark.parametrize("name", PAIRWISE)
 def test_finished_questions_and_agents_left_out_have_no_edges(name):
     state = make_state()
     state.done[0], state.kept[5] = True, False
@@ -123,7 +124,7 @@ def test_the_probability_of_a_draw_without_replacement_is_right():
     assert (total / count).abs().max() < 4 * 0.7 / count**0.5
 
 
-@pytest.mark.parametrize("name", CONTROLLERS)
+@pytest.mark.parametrize("name", PAIRWISE)
 def test_a_saved_topology_is_the_same_topology(name, tmp_path):
     state, controller = make_state(), make(name)
     with torch.no_grad():
@@ -137,7 +138,7 @@ def test_a_saved_topology_is_the_same_topology(name, tmp_path):
     assert len(results) == 2 and all(len(r.calls) == 16 for r in results)
 
 
-@pytest.mark.parametrize("name", CONTROLLERS)
+@pytest.mark.parametrize("name", PAIRWISE)
 def test_where_the_method_allows_it_applies_to_another_number_of_agents(name, tmp_path):
     save_topology(tmp_path, make(name), name, DOMAINS[:4])
     if name in TRANSFER:
@@ -161,3 +162,72 @@ def test_a_folder_without_a_topology_is_one_line(tmp_path):
 def test_settings_out_of_range_are_one_line(settings):
     with pytest.raises(UserError):
         make("edge_gnn", **settings)
+
+
+# --------------------------------------------------------------------------- agents that speak in turn
+
+
+def test_every_controller_is_of_one_kind():
+    assert set(PAIRWISE) | set(STAGED) == set(CONTROLLERS)
+
+
+def chance(state, draw=0):
+    return lambda edges, turn, what: lots(state, edges, 0, turn, draw, what)
+
+
+@pytest.mark.parametrize("name", STAGED)
+@pytest.mark.parametrize("draw", range(4))
+def test_drawn_graphs_are_acyclic_and_everybody_speaks_after_those_it_hears(name, draw):
+    state, controller = make_state(5, 3), make(name, n=5, spread=1.0)
+    spoken, stage = set(controller.begin(state, chance(state, draw))), 0
+    while (topology := controller(state, stage + 1)) is not None and (name == "gptswarm" or stage == 0):
+        stage += 1
+        assert name != "gptswarm" or set(topology.edge_index[0].tolist()) <= spoken
+        spoken |= set(topology.edge_index[1].tolist())
+    assert name != "gptswarm" or spoken == set(range(15))
+
+
+def test_the_log_probability_of_a_swarm_is_that_of_its_decisions():
+    """Over all draws of two agents (edges of a pair exclude each other), the expected score is 0."""
+    state, controller = make_state(2, 1), make("gptswarm", n=2)
+    with torch.no_grad():
+        controller.logit.copy_(torch.tensor([[[0.0, 0.7], [-0.4, 0.0]]]))
+    total, count = torch.zeros_like(controller.logit), 2000
+    for draw in range(count):
+        controller.begin(state, chance(state, draw))
+        controller.zero_grad()
+        controller.draw_log_prob(state).sum().backward()
+        total += controller.logit.grad
+    assert (total / count).abs().max() < 4 * 0.5 / count**0.5
+
+
+def test_a_swarm_calls_every_agent_once_and_keeps_likely_edges(tmp_path):
+    controller = make("gptswarm")
+    with torch.no_grad():
+        controller.logit[0, 1, 0], controller.logit[0, 2, 1], controller.logit[0, 0, 2] = 3.0, 2.0, 1.0  # a cycle
+    save_topology(tmp_path, controller, "gptswarm", DOMAINS[:4])
+    [result] = build_method("gptswarm", echo_pool(n=4), checkpoint=str(tmp_path))(questions(1))
+    assert len(result.calls) == 4 and result.depth == 3
+    heard = [edge for stage in result.trace["stages"] for edge in stage.get("edges", []) if stage["stage"] == "pass"]
+    assert sorted(edge[:2] for edge in heard) == [[0, 1], [1, 2]]
+    with pytest.raises(UserError, match="speak in turn"):
+        build_method("learned", echo_pool(n=4), checkpoint=str(tmp_path))
+
+
+def test_pruning_takes_a_quarter_of_what_is_left_and_lasts(tmp_path):
+    controller = make("agentprune", spread=1.0)
+    for step in range(1, 21):
+        controller.after_step(step)
+    assert controller.left.sum((1, 2)).tolist() == [7, 7]  # 12, 9, 7
+    save_topology(tmp_path, controller, "agentprune", DOMAINS[:4])
+    assert torch.equal(load_topology(tmp_path).left, controller.left)
+    lost = controller.logit[~controller.left & ~torch.eye(4, dtype=torch.bool)]
+    assert lost.max() <= controller.logit[controller.left].max()
+    assert len(build_method("agentprune", echo_pool(n=4), checkpoint=str(tmp_path))(questions(1))[0].calls) <= 8
+
+
+def test_the_nuclear_norm_is_a_penalty_only_if_wanted():
+    assert make("agentprune").penalty() == 0
+    controller = make("agentprune", nuclear=0.1)
+    controller.penalty().backward()
+    assert controller.logit.grad.abs().sum() > 0

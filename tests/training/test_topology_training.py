@@ -120,3 +120,13 @@ def test_reliability_is_fitted_to_right_and_wrong_replies(training, tmp_path):
     assert json.loads((run / "summary.json").read_text())["training"]["backward_tokens"] == 0
     with pytest.raises(UserError, match="loss of its own"):
         train_topology(training, ["estimator.name=fit"], tmp_path / "other", quiet)
+
+
+@pytest.mark.parametrize("name", ["gptswarm", "agentprune"])
+def test_published_topologies_are_trained_by_score_and_reward(training, tmp_path, name):
+    published = [f"controller.name={name}", "estimator={name: score, draws: 1, baseline: none}",
+                 "supervision.value=reward", "schedule.lr=0.1"]
+    run = train_topology(training, published, tmp_path / "run", quiet)
+    assert json.loads((run / "summary.json").read_text())["steps"] == 4
+    with pytest.raises(UserError, match="score and reward"):
+        train_topology(training, [f"controller.name={name}"], tmp_path / "other", quiet)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 #: Learned topologies by name.
 CONTROLLERS = {
     "edge_logits": "edge_logits:EdgeLogits", "edge_gnn": "edge_gnn:EdgeGNN", "reliability": "reliability:Reliability",
+    "gptswarm": "staged:Swarm", "agentprune": "staged:Pruned",
 }
 
 

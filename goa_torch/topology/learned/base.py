@@ -75,6 +75,9 @@ class LearnedTopology(nn.Module):
         """[E] the logit of each edge."""
         raise TypeError(f"{type(self).__name__} does not say how edges are scored: override logits()")
 
+    def after_step(self, step: int) -> None:
+        """Told after each step of training; for schedules."""
+
     def penalty(self) -> Tensor:
         """What training adds to its loss; 0 unless a method has such a term."""
         return torch.zeros(())

@@ -29,8 +29,9 @@ from torch import Tensor
 from ... import randomness
 from ...errors import UserError
 from ...topology.learned.base import LearnedTopology
+from ...topology.learned.staged import is_staged
 from ...types import Question, Topology, Usage
-from .chance import Mode, draw_edges
+from .chance import Mode, draw_edges, lots
 from .world import DebateWorld, Play
 
 if TYPE_CHECKING:
@@ -104,13 +105,17 @@ def estimate(config: EstimatorConfig, world: DebateWorld, controller: LearnedTop
     elif config.name == "fit":
         plays = _fit(config, world, controller, questions, decoding)
     else:
+        name, staged = randomness.stream(seed, "step", step), is_staged(controller)
         mode: Mode = {"score": config.edges, "gumbel": "gumbel"}.get(config.name, "soft")  # type: ignore[assignment]
         plays = []
         for draw in range(config.draws):
+            if staged:
+                plays.append(world.play(controller, questions, decoding + draw, begin=lambda state, draw=draw: (
+                    controller.begin(state, lambda edges, turn, what: lots(state, edges, name, turn, draw, what)))))
+                continue
             plays.append(world.play(
-                lambda state, round, draw=draw: draw_edges(
-                    controller, state, round, mode, randomness.stream(seed, "step", step), draw, config.sigma,
-                    config.temperature),
+                lambda state, round, draw=draw: draw_edges(controller, state, round, mode, name, draw, config.sigma,
+                                                           config.temperature),
                 questions, decoding + draw, said=config.name == "hybrid"))
         _backward(surrogate(config, plays), controller)
     value = torch.stack([play.value.detach() for play in plays]).mean()
@@ -129,6 +134,9 @@ def check_estimator(config: EstimatorConfig, world: DebateWorld, controller: Lea
     if config.name == "exact" and (controller.policy != "bernoulli" or world.rounds != 2):
         raise UserError("estimator: exact enumerates the edges of one round, each on or off; give rounds = 2 and "
                         "policy = 'bernoulli'")
+    if is_staged(controller) and (config.name != "score" or world.supervision.value != "reward"):
+        raise UserError(f"estimator: in {kind} agents speak once each, in turn, over edges that are on or off: it is "
+                        "trained by score and reward, as published")
 
 
 def surrogate(config: EstimatorConfig, plays: Sequence[Play]) -> Tensor:

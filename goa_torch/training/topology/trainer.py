@@ -13,12 +13,15 @@ import numpy as np
 import torch
 
 from ...errors import UserError
+from ...methods.base import Method
 from ...methods.debate import Debate
+from ...methods.staged import Staged
 from ...nn.agent_conv import AgentConv
 from ...randomness import stream, uniforms
 from ...topology.fixed import Complete
 from ...topology.learned.base import LearnedTopology
 from ...topology.learned.checkpoint import load_progress, save_progress, save_topology
+from ...topology.learned.staged import is_staged
 from ...types import Question
 from .audit import GradientAudit
 from .curves import append_line, draw_curves, read_lines
@@ -97,7 +100,8 @@ class Trainer:
         self.folder, self.facts, self.say = Path(folder), facts or {}, say
         self.agents = [agent.name for agent in world.pool.agents]
         self.optimizer = torch.optim.Adam(controller.parameters(), lr=schedule.lr)
-        self.deployed = Debate(world.pool, controller, n=None, rounds=world.rounds, passing=AgentConv(weighting))
+        self.deployed = Staged(world.pool, controller) if is_staged(controller) else Debate(
+            world.pool, controller, n=None, rounds=world.rounds, passing=AgentConv(weighting))
         self.step, self.best, self.stale = 0, None, 0
         self.costs = dict.fromkeys(COSTS, 0.0)
 
@@ -118,6 +122,7 @@ class Trainer:
             audit.observe()
             self.optimizer.step()
             self.step += 1
+            self.controller.after_step(self.step)
             spent = {"calls": made.usage.calls, "tokens": made.usage.tokens, "paid_tokens": made.paid.tokens,
                      "backward_tokens": made.backward, "seconds": made.seconds}
             self.costs = {key: value + spent[key] for key, value in self.costs.items()}
@@ -163,7 +168,7 @@ class Trainer:
         self.say(f"step {self.step}: validation accuracy {found['accuracy']:.1%}, {found['tokens']:.0f} tokens a "
                  f"question; {self.trained_tokens:,.0f} tokens and {self.costs['seconds']:.0f} s of training")
 
-    def measure(self, method: Debate) -> dict[str, float]:
+    def measure(self, method: Method) -> dict[str, float]:
         """Accuracy, tokens and calls a question of a method on the validation questions."""
         results = method(self.validation, seed=self.schedule.decoding_seed, exchange=self.world.exchange)
         n = len(results)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from ...types import Reply
 
 VALUES, TARGETS, WHEN, OVER = ("likelihood", "reward"), ("final", "partial"), ("last", "every"), ("any", "mean")
-#: ``(state, round) -> Topology``: who hears whom.
-Connect = Callable[["State", int], Topology]
+#: ``(state, round) -> Topology``: who hears whom; ``None`` ends a debate.
+Connect = Callable[["State", int], "Topology | None"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,8 @@ class DebateWorld:
         self.select, self.readout = Everyone(), VoteReadout()
 
     def play(self, connect: Connect, questions: Sequence[Question], seed: int = 0, said: bool = False,
-             vote: bool = False, watch: Callable[[State, int], None] | None = None) -> Play:
+             vote: bool = False, watch: Callable[[State, int], None] | None = None,
+             begin: Callable[[State], Sequence[int]] | None = None) -> Play:
         """Debates ``questions`` over what ``connect`` says.
 
         Args:
@@ -121,28 +123,32 @@ class DebateWorld:
             said: whether :attr:`Play.said` is wanted.
             vote: read out a vote even where only likelihoods count.
             watch: told the state before each round of talking, and after the last.
+            begin: told the state before anybody speaks; gives the nodes that answer first, all by default. Then rounds
+                go on until ``connect`` gives ``None``.
         """
         how = self.supervision
         recorder = Recorder(questions, seed, self.pool.sampling, self.exchange)
         state = self.select(list(questions), self.pool, recorder)
-        first_answers(state)
+        first_answers(state, nodes=None if begin is None else begin(state))
         state.history.append(list(state.replies))
         zero = torch.zeros(state.num_graphs)
         log_prob, spoken, values = zero, zero, []
-        usage, backward, last = Usage(), 0, self.rounds - 1
+        usage, backward, last = Usage(), 0, self.rounds - 1 if begin is None else -1
         vote = vote or how.value == "reward"
-        for number in range(1, self.rounds):
+        for number in range(1, self.rounds) if begin is None else itertools.count(1):
             state.round = number
             if watch is not None:
                 watch(state, number)
             topology = connect(state, number)
+            if topology is None:
+                break
             if topology.log_prob is not None:
                 log_prob = log_prob + topology.log_prob
             if how.value == "likelihood" and (how.when == "every" or number == last):
                 value, cost, back = self.likelihood(state, topology, number)
                 values.append(value)
                 usage, backward = usage + cost, backward + back
-            if number < last or vote or (said and how.value == "reward"):
+            if number < last or begin is not None or vote or (said and how.value == "reward"):
                 before = list(state.replies)
                 replies = self.passing(state, topology)
                 state.history.append(list(state.replies))
@@ -158,7 +164,6 @@ class DebateWorld:
             watch(state, self.rounds)
         reward = None
         if vote:
-            state.round = last
             reward = torch.tensor([float(q.is_correct(r.answer)) for q, r in zip(questions, self.readout(state))])
         calls = [call for listed in recorder.calls for call in listed]
         alone = sum((call.usage for call in calls), usage)
