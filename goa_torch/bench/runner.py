@@ -42,10 +42,10 @@ def run_experiment(path: str | Path, overrides: Sequence[str] = (), limit: int |
     """Runs an experiment file (:class:`~goa_torch.bench.config.ExperimentConfig`) and returns the run folder.
 
     The folder holds ``config.yaml``, ``results.jsonl`` (one line for each method, question and seed),
-    ``summary.json``, ``table.md``, ``table.csv`` and ``accuracy_cost.png``. If it is there already, only what is
-    missing, failed or rests on failed calls is run; more seeds and a larger limit may be asked of it, any other change
-    is refused. The process may die at any moment. Started by a launcher, each process answers its share of the
-    questions.
+    ``summary.json``, ``table.md``, ``table.csv`` and ``accuracy_cost.png``, on Relay ``reference.json`` too. If it is
+    there already, only what is missing, failed or rests on failed calls is run; more seeds and a larger limit may be
+    asked of it, any other change is refused. The process may die at any moment. Started by a launcher, each process
+    answers its share of the questions.
 
     Args:
         path: the experiment.

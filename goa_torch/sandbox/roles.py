@@ -62,8 +62,7 @@ def be_candidate(job: dict[str, Any], channel: Channel) -> None:
         if failure is None:
             arguments, named = wire.loads(line)
             try:
-                value = function(*arguments, **named)
-                answer = wire.dumps({"value": value, "arguments": arguments})
+                answer = wire.dumps({"value": function(*arguments, **named)})
             except BaseException as error:
                 answer = wire.dumps(_raised(error))
         else:
@@ -85,7 +84,8 @@ class CandidateFailure(Exception):
 
 class Candidate:
     """The candidate's function, as the assertions see it: arguments go there as data, and so does the result come
-    back. Lists, dicts and sets among the arguments are changed as the function changed its own."""
+    back. What the function does to its arguments it does to copies: were they the assertions' own, it could change
+    what it is compared with."""
 
     def __init__(self, channel: Channel, name: str) -> None:
         self._channel = channel
@@ -102,7 +102,6 @@ class Candidate:
             raise CandidateFailure("its process ended")
         if "raised" in answer:
             _raise(str(answer["raised"]), str(answer.get("said")))
-        _write_back(arguments, answer.get("arguments"))
         return answer.get("value")
 
 
@@ -110,17 +109,6 @@ def _raise(name: str, said: str) -> None:
     kind = getattr(builtins, name, None)
     known = isinstance(kind, type) and issubclass(kind, Exception) and not issubclass(kind, UnicodeError)
     raise kind(said) if known else CandidateFailure(f"{name}: {said}")
-
-
-def _write_back(arguments: tuple[Any, ...], changed: Any) -> None:
-    if not isinstance(changed, (list, tuple)) or len(changed) != len(arguments):
-        return
-    for old, new in zip(arguments, changed):
-        if isinstance(old, list) and isinstance(new, list):
-            old[:] = new
-        elif isinstance(old, (dict, set)) and type(old) is type(new):
-            old.clear()
-            old.update(new)
 
 
 def be_judge(job: dict[str, Any], channel: Channel) -> dict[str, Any]:

@@ -216,12 +216,16 @@ def test_neither_assertions_nor_nonce_are_in_the_candidates_memory(monkeypatch):
     assert said == "LookupError: ['this is to be found']"
 
 
-def test_it_may_import_what_is_installed_and_change_its_arguments():
+def test_what_it_is_compared_with_is_out_of_its_reach():
+    check = "def check(f):\n    values = [3, 1, 2]\n    assert f(values) == sorted(values)\n"
+    assert not verdict("def f(x):\n    x.clear()\n    return []", check).passed
+    assert verdict("def f(x):\n    x.sort()\n    return x", check).passed
+
+
+def test_it_may_import_what_is_installed():
     pytest.importorskip("numpy")
-    check = ("def check(f):\n    a, d = [3, 1], {1: 2}\n    assert f(a, d=d) == (1.5, {2}, b'x', None)\n"
-             "    assert a == [1, 3] and d == {1: 2}\n")
-    assert verdict("import numpy\ndef f(x, d):\n    x.sort()\n    return numpy.float64(1.5), {2}, b'x', None",
-                   check, Limits()).passed
+    check = "def check(f):\n    assert f([3], d={1: 2}) == (1.5, {2}, b'x', None)\n"
+    assert verdict("import numpy\ndef f(x, d):\n    return numpy.float64(1.5), {2}, b'x', None", check, Limits()).passed
     assert verdict("def f(x):\n    raise ValueError('no')", "def check(f):\n    try:\n        f(1)\n"
                    "    except ValueError as e:\n        assert str(e) == 'no'\n    else:\n        assert 0\n").passed
     assert verdict("def f(x):\n    yield from range(3)", "def check(f): assert list(f(0)) == [0, 1, 2]").passed

@@ -3,7 +3,7 @@
 Files have the benchmark's own columns: ``task_id``, ``prompt``, ``entry_point``, ``test`` (and ``canonical_solution``).
 Chat models may write the whole function, others continue the prompt. Generated code runs in
 :mod:`goa_torch.sandbox` alone. Deviation from the published harness: the function runs in another process than the
-assertions, so arguments and results must be plain data.
+assertions, so arguments and results must be plain data, and what the function does to its arguments stays with it.
 """
 
 from __future__ import annotations
