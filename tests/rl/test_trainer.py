@@ -253,14 +253,20 @@ def test_without_the_extra_goa_train_says_what_to_install(training, capsys, monk
 # ---------------------------------------------------------------------- the method
 
 
-def test_the_method_gives_the_debates_of_the_environment():
-    engine = debates(rounds=4)
-    policy = WeightPolicy(PolicyConfig(), ObservationConfig(), 6)
-    method = build_method("rumad", engine.pool, rounds=4)
-    played, results = roll_out(engine, policy, questions(4)), method(questions(4))
+@pytest.mark.parametrize(("features", "planes"), [
+    ((), ()), (("round", "answered", "changed", "length", "card", "surprise"), ("card",))])
+def test_the_method_gives_the_debates_of_the_environment(tmp_path, features, planes):
+    seen = ObservationConfig(features=features, planes=planes, rounds=5)
+    engine = debates(rounds=5, observation=seen)
+    policy = WeightPolicy(PolicyConfig("graph", hidden=16), seen, 6)
+    torch.nn.init.normal_(policy.actor.body.head.weight, std=0.5, generator=torch.Generator().manual_seed(1))
+    Controller(policy).save(tmp_path)
+    method = build_method("rumad", engine.pool, checkpoint=str(tmp_path), rounds=5)
+    played, results = roll_out(engine, policy, questions(8)), method(questions(8))
     assert [episode.standing.right for episode in played.episodes] == [result.correct for result in results]
     assert [episode.usage.tokens for episode in played.episodes] == [result.usage.tokens for result in results]
     assert [max(call.depth for call in e.calls) for e in played.episodes] == [result.depth for result in results]
+    assert max(len(result.calls) for result in results) > 6
 
 
 def test_a_controller_for_another_number_of_agents_is_refused(tmp_path):
