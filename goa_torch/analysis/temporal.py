@@ -39,8 +39,11 @@ def temporal_reach(graphs: Iterable[Any], max_rounds: int | None = None, samples
 
     .. math:: I_{t+1} = (A_t + I) I_t, \quad I_0 = I \quad \text{(boolean)}.
 
-    In random graphs drawn anew each round with in-degree k this is a push-pull of rumours: about
-    :math:`\log_{1+k} N + \ln N / k` rounds (Pittel 1987); on a ring of k = 2, N / 2.
+    In random graphs drawn anew each round with in-degree k these are rumours that are pulled (Karp et al., `Randomized
+    rumor spreading <https://doi.org/10.1109/SFCS.2000.892324>`_, 2000): one source needs :math:`\log_{1+k} N + O(1)`
+    rounds (up to :math:`\ln \ln N`), as 1 + k times as many know after each, and all of them together
+    :math:`\ln N / k` more, since a source is heard by nobody at all with probability :math:`e^{-k}` a round. On a ring
+    of k = 2 it is N / 2.
 
     Args:
         graphs: one graph a round, as anything :func:`~goa_torch.analysis.graph.as_graph` takes; may be a generator.

@@ -53,9 +53,13 @@ def test_news_that_never_arrives_and_graphs_of_one_or_none():
 
 
 def test_random_peers_need_about_as_many_rounds_as_the_theory_of_rumours_says():
-    found = temporal_reach(random_peers_graph(4000, 2, seed=3, round=t) for t in itertools.count(1))
-    theory = math.log(4000, 3) + math.log(4000) / 2
-    assert len(found.sources) == 32 and theory - 3 <= found.mean.value <= theory + 3
+    for n in (300, 4000):
+        found = temporal_reach(random_peers_graph(n, 2, seed=3, round=t) for t in itertools.count(1))
+        one, all_of_them = math.log(n, 3), math.log(n, 3) + math.log(n) / 2
+        assert one + 1 <= found.mean.value <= one + 5, n
+        assert len(found.sources) == (n if n == 300 else 32) and found.everyone <= all_of_them + 5
+    small = temporal_reach(random_peers_graph(300, 2, round=t) for t in itertools.count(1))
+    assert all_of_them - 3 <= small.everyone + math.log(4000 / 300, 3) + math.log(4000 / 300) / 2 <= all_of_them + 5
 
 
 def test_assortativity_is_networkx_s():
