@@ -5,7 +5,8 @@ For each method, on the questions of a generated Relay task:
 * *ceiling*: its own topology with agents, judges and selection that make no mistakes
   (:mod:`goa_torch.methods.ceiling`);
 * *oracle*: the best graph for each question, and the best static graph of no larger in-degree for all questions, both
-  with as many rounds as the method talks (:mod:`goa_torch.analysis.oracle`), agents again perfect in their domains;
+  with as many rounds as the method may talk (a synthesis is one more, and its author one more agent), agents again
+  perfect in their domains (:mod:`goa_torch.analysis.oracle`);
 * *blind guess*: the most frequent answer of training questions with the same outside
   (:mod:`goa_torch.tasks.relay.blind`).
 """
@@ -90,9 +91,12 @@ def _bars(method: Method, questions: Sequence[Question], searched: dict[Any, Any
     members = {tuple(result.trace["agents"]) for result in results}
     names = members.pop() if len(members) == 1 else tuple(agent.name for agent in method.pool.agents)
     able = {agent.name: skills_of(agent) for agent in (*method.pool.agents, method.pool.meta)}
-    skills = np.array([[domain in able[name] for domain in DOMAINS] for name in names])
     layers = layer_numbers([question.metadata["domains"] for question in questions], DOMAINS)
-    rounds, degree = _talk(results)
+    rounds, degree = _talk(method, results)
+    authors = {call.agent for result in results for call in result.calls if call.purpose == "readout"}
+    if authors:
+        names, rounds = (*names, *sorted(authors - set(names))), rounds + 1
+    skills = np.array([[domain in able[name] for domain in DOMAINS] for name in names])
     bars = nothing | {"ceiling": [int(result.correct) for result in results],
                       "oracle": oracle_per_question(skills, layers, rounds).astype(int).tolist()}
     if len(names) <= 8:
@@ -104,16 +108,21 @@ def _bars(method: Method, questions: Sequence[Question], searched: dict[Any, Any
     return bars
 
 
-def _talk(results: Sequence[Result]) -> tuple[int, int]:
-    """Rounds, the independent answers included, and the largest number of others that an agent hears in one."""
-    rounds, degree = 1, 0
+def _talk(method: Method, results: Sequence[Result]) -> tuple[int, int]:
+    """Rounds at most, the independent answers included, and the largest number of others that are heard at once."""
+    from ..topology.stopping import FixedRounds
+
+    limits = [module.rounds for module in method.stop.modules() if isinstance(module, FixedRounds)]
+    rounds = 1 + min((limit for limit in limits if limit is not None), default=0)
+    degree = 0
     for result in results:
-        talks = [stage for stage in result.trace["stages"] if stage["stage"] == "pass"]
-        rounds = max(rounds, 1 + len({stage["round"] for stage in talks}))
-        for stage in talks:
-            heard: dict[int, set[int]] = {}
-            for sender, receiver, *_ in stage.get("edges", ()):
-                if sender != receiver:
-                    heard.setdefault(receiver, set()).add(sender)
+        for stage in result.trace["stages"]:
+            heard: dict[Any, set[int]] = {}
+            if stage["stage"] == "pass":
+                rounds = max(rounds, 1 + stage["round"])
+                for sender, receiver, *_ in stage.get("edges", ()):
+                    heard.setdefault(receiver, set()).update({sender} - {receiver})
+            elif stage["stage"] == "readout" and any(call.purpose == "readout" for call in result.calls):
+                heard[None] = {node for node, *_ in stage.get("edges", ())}
             degree = max(degree, max(map(len, heard.values()), default=0))
     return rounds, degree

@@ -22,7 +22,7 @@ _REFERENCE = (
     "Bars, on the first questions of the task. ceiling: the method's own topology with agents that make no mistakes; "
     "oracle: the best graph for each question, static: the best one for all questions whose receivers hear no more "
     "agents than the method's do (>= where the search ran out of time), both with perfect agents and as many rounds "
-    "as the method; regret: oracle less accuracy. Blank where perfect agents do not know what to say."
+    "as the method may talk; regret: oracle less accuracy. Blank where perfect agents do not know what to say."
 )
 _CALIBRATION = (
     "Calibration of the confidence in answers, by where it comes from: agreement (share of agents that hold the "

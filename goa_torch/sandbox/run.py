@@ -26,7 +26,8 @@ from typing import Any
 
 from ..errors import UserError
 
-_GRACE = 5.0  # seconds that starting and confining two processes may take beyond the limit
+_START = 30.0  # seconds that starting and confining two processes may take, on a busy machine
+_GRACE = 5.0  # seconds that ending them may take
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ def run_tests(prompt: str, program: str, test: str, entry_point: str, limits: Li
             for descriptor in (*calls, *answers):
                 os.close(descriptor)
         candidate, judge = workers
-        heard = _hear(judge, time.monotonic() + limits.seconds + _GRACE)
+        heard = _hear(judge, time.monotonic() + limits.seconds + _START)
         candidate.terminate()
         also = _hear(candidate, time.monotonic() + _GRACE)
     finally:

@@ -111,6 +111,31 @@ def test_relay_has_bars_that_are_found_once(run, monkeypatch):
     run(pool, methods=methods, tasks=[RELAY])
 
 
+@pytest.mark.parametrize("name, settings", [
+    ("single", {}), ("vote", {}), ("goa", {}), ("goa", {"readout": "mean"}), ("moa", {}), ("self_moa", {}),
+    ("s2_mad", {}), ("random_nodup", {"n": None, "rounds": 4}), ("armor_mad", {}), ("iterate", {}), ("learned", {}),
+    ("rumad", {}), ("gptswarm", {}),
+])
+def test_no_topology_does_better_than_the_oracle(name, settings):
+    asked = load_questions("relay", split="validation", limit=12, depth=(1, 2, 3, 4))
+    bars = reference_module._bars(build_method(name, make_relay_pool(), **settings), asked, {})
+    for ceiling, static, oracle in zip(bars["ceiling"], bars["static"], bars["oracle"]):
+        assert ceiling <= oracle and static <= oracle
+    if name == "s2_mad":  # nobody is heard who has no answer: what it could have done counts all the same
+        assert sum(bars["ceiling"]) < sum(bars["oracle"])
+
+
+def make_relay_pool():
+    from goa_torch.agents.base import Agent
+    from goa_torch.agents.pool import Pool
+    from goa_torch.tasks.relay import DOMAINS
+    from goa_torch.types import Card
+
+    pool = make_pool(lambda chat: "7")
+    agents = [Agent(domain, pool.meta.model, Card(domain)) for domain in DOMAINS]
+    return Pool(agents, pool.prompts, Agent("chief", pool.meta.model, Card("generalist")), name="six")
+
+
 def test_a_damaged_reference_is_made_again(run):
     folder = run(methods=["single"], tasks=[RELAY])
     whole = (folder / "reference.json").read_text(encoding="utf-8")
