@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from goa_torch import load_pool
+from goa_torch.errors import UserError
+
 nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed (pip install 'goa_torch[test]')")
 nbformat = pytest.importorskip("nbformat")
 pytest.importorskip("ipykernel", reason="ipykernel is not installed (pip install 'goa_torch[test]')")
-
-from goa_torch import load_pool
-from goa_torch.errors import UserError
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
