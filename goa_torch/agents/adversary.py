@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ..errors import UserError, unknown
 from ..randomness import stream
 from ..types import Chat, Reply, Sampling
-from .base import GENERATE, LanguageModel
+from .base import GENERATE, GRADIENT, LanguageModel
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -55,7 +55,8 @@ class AdversaryModel(LanguageModel):
 
             model = HFModel(source, name=name, dtype=dtype, device=device)
         self.kind, self.group, self.name, self.model = kind, group, name, model
-        self.capabilities, self.context_length, self.lane = model.capabilities, model.context_length, model.lane
+        self.capabilities = model.capabilities - {GRADIENT}  # of what it says instead there is none
+        self.context_length, self.lane = model.context_length, model.lane
 
     @property
     def fingerprint(self) -> str:  # type: ignore[override]

@@ -12,7 +12,9 @@ from ..types import Card, Chat, Reply, Sampling
 if TYPE_CHECKING:
     from torch import Tensor
 
-GENERATE, LOG_LIKELIHOOD, EMBED, EDGE_WEIGHTS = "generate", "log_likelihood", "embed", "edge_weights"
+GENERATE, LOG_LIKELIHOOD, EMBED = "generate", "log_likelihood", "embed"
+#: Hears messages as loudly as they are (:class:`goa_torch.types.Heard`); its likelihood has a gradient in that.
+EDGE_WEIGHTS, GRADIENT = "edge_weights", "gradient"
 
 
 class LanguageModel:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
 from ..types import Chat, Message, Reply, Sampling, Usage
-from .base import EDGE_WEIGHTS, EMBED, GENERATE, LOG_LIKELIHOOD, LanguageModel, sampling_per_chat
+from .base import EDGE_WEIGHTS, EMBED, GENERATE, GRADIENT, LOG_LIKELIHOOD, LanguageModel, sampling_per_chat
 from .loading import Loaded, Recipe, load
 from .reasoning import split_reasoning
 
@@ -53,7 +53,7 @@ class HFModel(LanguageModel):
     stream alone.
     """
 
-    capabilities = frozenset({GENERATE, LOG_LIKELIHOOD, EMBED, EDGE_WEIGHTS})
+    capabilities = frozenset({GENERATE, LOG_LIKELIHOOD, EMBED, EDGE_WEIGHTS, GRADIENT})
 
     def __init__(self, source: str | Path, *, revision: str | None = None, gguf_file: str | None = None,
                  dtype: str = "auto", device: str = "auto", batch_tokens: int | None = None,

@@ -6,7 +6,9 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
-    "AgentConv": "agent_conv", "SoftAgentConv": "soft_agent_conv", "first_answers": "agent_conv", "Scoring": "scoring",
+    "EdgeBias": "attention", "edge_weighted": "attention", "enable_edge_weights": "attention",
+    "message_bias": "attention", "SoftAgentConv": "soft_agent_conv",
+    "AgentConv": "agent_conv", "first_answers": "agent_conv", "Scoring": "scoring",
     "relevance_from_scores": "scoring", "RankedMessagePassing": "inbox", "Readout": "readout",
     "MaxReadout": "readout", "MeanReadout": "readout", "VoteReadout": "readout", "LastReadout": "readout",
     "read_scores": "reading", "read_indices": "reading",

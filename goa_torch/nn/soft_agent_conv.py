@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
-from ..agents.base import EDGE_WEIGHTS
+from ..agents.base import GRADIENT
 from ..agents.edge_attention import log_weight
 from ..errors import UserError
 from ..types import Chat, Reply, Topology, Usage
@@ -118,7 +118,7 @@ class SoftAgentConv(AgentConv):
         table = torch.cat([log_weight(heard.edge_weight.float()), torch.zeros(1, device=heard.edge_weight.device)])
         values, nodes, prompt, target = [table.new_zeros(0)], [], 0, 0
         for agent, lessons, mine in lanes.values():
-            agent.model.need(EDGE_WEIGHTS, type(self).__name__)
+            agent.model.need(GRADIENT, type(self).__name__)
             value, read, told = teacher_forced(agent.model, lessons, table)
             values.append(value.to(table.device))
             nodes += mine

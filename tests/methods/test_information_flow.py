@@ -70,8 +70,9 @@ def test_every_prompt_holds_exactly_its_declared_senders(name, settings):
                 edge_index = topologies[request.round - 1][1].edge_index
                 senders = set(edge_index[0][edge_index[1] == node].tolist())
                 assert senders, "who hears nothing is not called"
-                own = first if released_back(settings, request.round) else latest  # none if it speaks for the first time
-                assert sorted(heard) == sorted([latest[v] for v in senders - {node}] + [own[v] for v in own if v == node])
+                own = first if released_back(settings, request.round) else latest  # none if it has not spoken
+                mine = [own[node]] if node in own else []
+                assert sorted(heard) == sorted([latest[v] for v in senders - {node}] + mine)
             else:
                 assert purpose[0] == "readout"
                 kept = [v for v in latest if state.batch[v] == request.question and state.kept[v]]

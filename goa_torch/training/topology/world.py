@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from ...agents.base import GRADIENT
 from ...agents.calls import Exchange, Recorder
 from ...errors import UserError
 from ...nn.agent_conv import first_answers
@@ -96,7 +97,8 @@ class DebateWorld:
     """Debates of all agents of a pool, read out by majority.
 
     Args:
-        pool: the agents; for likelihoods they must be able to weigh edges (models in process).
+        pool: the agents; for likelihoods some must be models in process. The others (liars, say)
+            speak all the same, and nothing is differentiated through them.
         rounds: answers of each agent, the independent first one included; at least 2.
         passing: how agents hear; its scope says what is differentiated.
         supervision: what a debate is worth.
@@ -107,6 +109,10 @@ class DebateWorld:
                  supervision: Supervision | None = None, exchange: Exchange | None = None) -> None:
         if rounds < 2:
             raise UserError(f"debates to train topologies on have at least 2 rounds, not {rounds}")
+        if (supervision or Supervision()).value == "likelihood" and not any(
+                GRADIENT in agent.model.capabilities for agent in pool.agents):
+            raise UserError(f"supervision: no agent of pool {pool.name!r} has a likelihood to differentiate "
+                            f"({GRADIENT!r}: models in process); take value = 'reward'")
         self.pool, self.rounds = pool, rounds
         self.passing = passing or SoftAgentConv("receiver")
         self.supervision = supervision or Supervision()
@@ -154,8 +160,8 @@ class DebateWorld:
                 state.history.append(list(state.replies))
                 if said:
                     now, state.replies = state.replies, before
-                    texts = [None if new is old or new.failed or new.finish_reason != "stop" else new.text
-                             for new, old in zip(replies, before)]
+                    texts = [None if new is old or new.finish_reason != "stop" or not can_weigh(state, node) else
+                             new.text for node, (new, old) in enumerate(zip(replies, before))]
                     told = self.passing.log_likelihood(state, topology, texts)
                     state.replies = now
                     spoken = spoken.index_add(0, state.batch[told.nodes], told.value)
@@ -174,7 +180,8 @@ class DebateWorld:
     def likelihood(self, state: State, topology: Topology, round: int) -> tuple[Tensor, Usage, int]:
         """[B] log-probability of each question's target after this round; where nobody hears anything, that of nobody
         saying it (a floor)."""
-        targets = [self._target(state.question_of(node), round) for node in range(state.num_nodes)]
+        targets = [self._target(state.question_of(node), round) if can_weigh(state, node) else None
+                   for node in range(state.num_nodes)]
         told = self.passing.log_likelihood(state, topology, targets)
         graph = state.batch[told.nodes]
         count = torch.bincount(graph, minlength=state.num_graphs).clamp_min(1)
@@ -198,6 +205,11 @@ class DebateWorld:
             raise UserError(f"supervision: question {question.id!r} of {question.task!r} has no partial results; "
                             "take target = 'final'")
         return partial[min(round + 1, len(partial) - 1)]
+
+
+def can_weigh(state: State, node: int) -> bool:
+    """Whether the likelihood of a node's replies has a gradient."""
+    return GRADIENT in state.agent_of(node).model.capabilities
 
 
 #: Log-likelihood where nobody was asked, in nats.
