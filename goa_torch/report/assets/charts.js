@@ -1,6 +1,6 @@
 // Charts: accuracy against cost, and curves.
 
-function ticks(low, high, wanted = 5) {
+function ticks(low, high, wanted = 6) {
   const span = high - low || Math.abs(high) || 1;
   const rough = span / wanted;
   const power = 10 ** Math.floor(Math.log10(rough));

@@ -32,7 +32,8 @@ function amount(value) {
   if (value === null || value === undefined) return '';
   if (value >= 1e6) return `${(value / 1e6).toLocaleString('en', {maximumFractionDigits: 1})}M`;
   if (value >= 100) return Math.round(value).toLocaleString('en');
-  return value.toLocaleString('en', {maximumFractionDigits: value < 1 ? 3 : 1});
+  if (value !== 0 && Math.abs(value) < 0.01) return String(Number(value.toPrecision(2)));
+  return value.toLocaleString('en', {maximumFractionDigits: Math.abs(value) < 1 ? 3 : 1});
 }
 
 async function unpack(packed) {
