@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 import torch
 
-from goa_torch import cli
+from goa_torch import cli, load_pool, load_questions
 from goa_torch.errors import UserError
 from goa_torch.methods import build_method
+from goa_torch.methods.ceiling import perfect_pool
+from goa_torch.methods.rumad import find_controller
 from goa_torch.rl.ppo import PPO, PPOConfig
 from goa_torch.rl.rewards import RewardConfig
 from goa_torch.rl.rollout import evaluate, roll_out
@@ -275,6 +278,19 @@ def test_a_controller_for_another_number_of_agents_is_refused(tmp_path):
         build_method("rumad", debates().pool, checkpoint=str(tmp_path / "four"))
     with pytest.raises(UserError, match="no controller 'five'"):
         build_method("rumad", debates().pool, checkpoint="five")
+
+
+def test_the_shipped_controller_asks_few_and_stops_when_there_is_an_answer():
+    pool = perfect_pool(load_pool("relay"))
+    asked = load_questions("relay", depth=(1, 2, 3, 4), limit=60)
+    results = build_method("rumad", pool, checkpoint="relay")(asked)
+    everybody = build_method("mad", pool, n=None, rounds=6, history=False)(asked)
+    assert sum(r.correct for r in everybody) == 60 and sum(r.correct for r in results) >= 57
+    assert sum(len(r.calls) for r in results) < 0.4 * sum(len(r.calls) for r in everybody)
+    plan = plan_training(Path(__file__).parents[2] / "experiments" / "rumad.yaml", ["preset=perfect"])
+    policy, gate, facts = load_controller(find_controller("relay"))
+    assert (policy.config, policy.observation, gate) == (plan.policy, plan.debate.observation, plan.debate.gate)
+    assert facts["trained"]["ppo"] == asdict(plan.ppo)
 
 
 def test_a_method_knows_which_controller_it_has(tmp_path):
