@@ -37,3 +37,22 @@ def test_gpu_check_runs_every_stage_on_a_cpu_at_toy_size(tmp_path, capsys):
 def test_gpu_check_refuses_a_pool_of_no_models():
     with pytest.raises(SystemExit):
         script("gpu_check").main(["--models", "0"])
+
+
+def test_learned_topology_trains_draws_and_compares_at_toy_size(tmp_path):
+    from tests.agents.tiny import save_tiny
+
+    save_tiny(tmp_path / "model")
+    agents = [{"name": name, "model": "m", "card": {"domain": name}} for name in ("ann", "bob", "cat")]
+    (tmp_path / "pool.yaml").write_text(json.dumps({
+        "name": "toy", "about": "random agents", "prompts": "relay", "sampling": {"max_new_tokens": 4},
+        "models": {"m": {"backend": "hf", "source": "./model"}}, "agents": agents}))
+    out = script("learned_topology").main([
+        "--quick", "--out", str(tmp_path / "out"), "--runs", "edge_gnn", "edge_logits+score+reward", "gptswarm",
+        "--limit", "2", "--set", f"pool={tmp_path / 'pool.yaml'}", "task.limit=8", "validation.limit=4",
+        "schedule.steps=2", "schedule.batch=2", "debate.rounds=2", "debate.k=1"])
+    figures = json.loads((out / "training.json").read_text())["chain"]
+    assert set(figures) == {"edge_gnn 0", "edge_logits+score+reward 0", "gptswarm 0"}
+    assert all(facts["tokens"] > 0 for facts in figures.values()) and (out / "curves_chain.png").is_file()
+    summary = json.loads((out / "compare_chain" / "summary.json").read_text())
+    assert summary["results"] > 0 and "edge_gnn untrained 0" in json.dumps(summary)

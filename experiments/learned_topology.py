@@ -1,0 +1,132 @@
+"""Trains topologies with every estimator on Relay, then compares what was learned with graphs that were not.
+
+    python experiments/learned_topology.py --quick          # one seed, four of them: under half an hour
+    python experiments/learned_topology.py                  # ten seeds, all of them, chain and adversarial: a day
+
+Each name in RUNS is a list of presets of learned_topology.yaml. Runs that are finished are not repeated. The folder
+gets one training for each regime, name and seed; `curves_<regime>.png`, validation accuracy over what training cost;
+`training.json`, the same in figures: for every run its best validation accuracy, and the tokens after which it first
+reached the accuracy `--reach` points below the best run's; and `compare_<regime>/`, the table of `goa bench` on test
+questions, where learned graphs stand beside untrained copies, random peers, rings and everybody hearing everybody.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from goa_torch.bench import run_experiment
+from goa_torch.training.topology.curves import draw_curves, read_lines
+from goa_torch.training.topology.training import read_training, train_topology
+
+HERE = Path(__file__).parent
+#: Supervision is crossed, not mixed: what a debate is worth x soft or hard edges.
+RUNS = ("edge_gnn", "edge_gnn+hybrid", "edge_gnn+score", "edge_gnn+gumbel", "edge_gnn+es", "edge_gnn+noisy",
+        "edge_gnn+hybrid+reward", "edge_gnn+score+reward", "edge_gnn+score_plain+reward", "edge_gnn+score_group+reward",
+        "edge_gnn+es+reward", "edge_gnn+partial", "edge_logits", "edge_logits+score", "edge_logits+score+reward",
+        "reliability", "gptswarm", "agentprune")
+QUICK = ("edge_gnn", "edge_gnn+score", "edge_gnn+score+reward", "reliability")
+REGIMES = ("chain", "adversarial", "redundant")
+STAGED = ("gptswarm", "agentprune")
+
+
+def main(arguments: Sequence[str] | None = None) -> Path:
+    """Trains, draws and compares; returns the folder."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--training", type=Path, default=HERE / "learned_topology.yaml")
+    parser.add_argument("--out", type=Path, default=Path("runs") / "learned_topology")
+    parser.add_argument("--runs", nargs="+", default=None, help="which of RUNS (presets joined by +)")
+    parser.add_argument("--regimes", nargs="+", default=None, choices=REGIMES)
+    parser.add_argument("--seeds", type=int, default=None, help="controller seeds (10; 1 with --quick)")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--limit", type=int, default=None, help="test questions (1000; 200 with --quick)")
+    parser.add_argument("--reach", type=float, default=0.01, help="how far below the best accuracy counts as reached")
+    parser.add_argument("--set", nargs="*", default=[], metavar="key=value", help="override keys of the training file")
+    asked = parser.parse_args(arguments)
+    names = asked.runs or (QUICK if asked.quick else RUNS)
+    seeds = range(asked.seeds or (1 if asked.quick else 10))
+    figures: dict[str, Any] = {}
+    for regime in asked.regimes or (("chain",) if asked.quick else ("chain", "adversarial")):
+        folders = {}
+        for name in names:
+            for seed in seeds:
+                preset = "+".join([name, *([regime] if regime != "chain" else []), *(["quick"] if asked.quick else [])])
+                folders[name, seed] = asked.out / regime / f"{name}-{seed}"
+                overrides = [f"preset={preset}", f"schedule.seed={seed}", *asked.set]
+                if not (folders[name, seed] / "summary.json").is_file():
+                    print(f"\n{regime}, {name}, seed {seed}", flush=True)
+                    train_topology(asked.training, overrides, folders[name, seed])
+        figures[regime] = measured(folders, asked.reach)
+        curves = {f"{name} {seed}": read_lines(path / "curve.jsonl") for (name, seed), path in folders.items()}
+        (asked.out / f"curves_{regime}.png").write_bytes(draw_curves(curves))
+        (asked.out / "training.json").write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+        show(figures[regime], regime)
+        overrides = [f"preset={regime}"] if regime != "chain" else []
+        config = read_training(asked.training, [*overrides, *asked.set])
+        path = asked.out / f"compare_{regime}.yaml"
+        path.write_text(yaml.safe_dump(comparison(config, folders, asked.limit or (200 if asked.quick else 1000))))
+        run_experiment(path, out=asked.out / f"compare_{regime}")
+    return asked.out
+
+
+def measured(folders: dict[tuple[str, int], Path], reach: float) -> dict[str, dict[str, Any]]:
+    """What each training came to, and the tokens and seconds after which it had reached the best of all, nearly."""
+    lines = {key: [line for line in read_lines(path / "curve.jsonl") if "validation" in line]
+             for key, path in folders.items()}
+    best = max(line["validation"]["accuracy"] for curve in lines.values() for line in curve)
+    figures = {}
+    for (name, seed), path in folders.items():
+        curve = lines[name, seed]
+        there = next((line for line in curve if line["validation"]["accuracy"] >= best - reach), None)
+        summary = json.loads((path / "summary.json").read_text(encoding="utf-8"))
+        figures[f"{name} {seed}"] = {
+            "untrained": curve[0]["validation"]["accuracy"], "best": summary["best"]["validation"]["accuracy"],
+            "tokens": summary["training"]["all_tokens"], "seconds": summary["training"]["seconds"],
+            "reached_after_tokens": None if there is None else there["tokens"] + there["backward_tokens"],
+            "reached_after_seconds": None if there is None else there["seconds"],
+            "pays_after_questions": summary["pays_after_questions"]}
+    return figures
+
+
+def show(figures: dict[str, dict[str, Any]], regime: str) -> None:
+    """The figures of a regime as a table."""
+    print(f"\n{regime:34} untrained   best   training tokens   seconds   tokens until near the best of all")
+    for name, facts in figures.items():
+        reached = facts["reached_after_tokens"]
+        print(f"{name:34} {facts['untrained']:8.1%} {facts['best']:7.1%} {facts['tokens']:16,.0f} "
+              f"{facts['seconds']:9.0f}   {'never' if reached is None else f'{reached:,.0f}'}", flush=True)
+
+
+def comparison(config: Any, folders: dict[tuple[str, int], Path], limit: int) -> dict[str, Any]:
+    """The experiment file that compares deployed graphs on test questions, every one of in-degree k."""
+    debate, task = config.debate, config.task
+    shape = {"rounds": debate.rounds, "n": None}
+    methods: list[dict[str, Any]] = [
+        {"name": "random_nodup", **shape, "k": debate.k, "label": "random_nodup"},
+        {"name": "vote"}, {"name": "ring_mad", **shape, "label": "ring"},
+        {"name": "mad", **shape, "history": False, "label": "everybody"},
+        {"name": "goa", "k": 3, "label": "goa"}, {"name": "handoff", "turns": debate.rounds, "label": "handoff"}]
+    seen = set()
+    for (name, seed), path in folders.items():
+        kind, checkpoint = name.split("+")[0], str((path / "best").resolve())
+        if kind in STAGED:
+            methods.append({"name": kind, "checkpoint": checkpoint, "label": f"{name} {seed}"})
+            continue
+        learned = {"name": "learned", "k": debate.k, "rounds": debate.rounds}
+        if (kind, seed) not in seen:
+            seen.add((kind, seed))
+            label = f"{kind} untrained {seed}"
+            methods.append({**learned, "controller": kind, "controller_seed": seed, "label": label})
+        methods.append({**learned, "checkpoint": checkpoint, "label": f"{name} {seed}"})
+    asked = {key: value for key, value in task.items() if key in ("name", "seed", "settings")}
+    return {"pool": config.pool, "methods": methods, "tasks": [{**asked, "split": "test", "limit": limit}],
+            "baseline": "random_nodup", "seeds": [0], "batch_questions": 200}
+
+
+if __name__ == "__main__":
+    main()
