@@ -78,7 +78,7 @@ def path_lengths(graph: Any, samples: int = SAMPLES, exact: int = EXACT, seed: i
         return PathLengths(*[Estimate.exact(float("nan"))] * 4, sources=n)
     outward = sparse.csr_array(graph.adjacency().T)  # rows send
     outward.sort_indices()
-    sources = np.arange(n) if n <= exact else _drawn(n, samples, seed)
+    sources = np.arange(n) if n <= exact else drawn_agents(n, samples, seed)
     total, reached, inverse, longest = (np.empty(len(sources)) for _ in range(4))
     for row, source in enumerate(sources):
         counts = _levels(outward, int(source))
@@ -118,7 +118,7 @@ def _ratio(total: np.ndarray, reached: np.ndarray, population: int) -> Estimate:
     return Estimate(ratio, ratio + off.low - off.value, ratio + off.high - off.value)
 
 
-def _drawn(n: int, count: int, seed: int) -> np.ndarray:
+def drawn_agents(n: int, count: int, seed: int) -> np.ndarray:
     """``count`` different agents, uniformly."""
     lots = randomness.uniforms([randomness.stream("analysis", "sources", seed)], np.arange(n))
     return np.sort(np.argsort(lots, kind="stable")[:count])

@@ -12,7 +12,7 @@ from scipy.sparse import linalg as splinalg
 
 from .graph import AgentGraph, as_graph
 from .linear import TOLERANCE, Eigen, Solver, choose, pseudoinverse, smallest_eigenvalue
-from .paths import SAMPLES, Estimate, _drawn
+from .paths import SAMPLES, Estimate, drawn_agents
 
 #: Odd, so that eigenvalues of opposite sign stay apart.
 _POWER = 15
@@ -73,7 +73,7 @@ def effective_resistance(graph: Any, samples: int = SAMPLES, seed: int = 0, solv
         used = "dense"
     else:
         solve, used = pseudoinverse(matrix, null, solver)
-        nodes = _drawn(n, min(samples, n), seed)
+        nodes = drawn_agents(n, min(samples, n), seed)
         trace = _regressed(np.array([solve(_unit(n, node))[node] for node in nodes]), 1 / matrix.diagonal(), nodes)
     factor = 2 * n / (n - 1)
     return Resistance(Estimate(*(factor * x for x in (trace.value, trace.low, trace.high))), n * n * trace.value, used)

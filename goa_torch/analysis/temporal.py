@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from .graph import as_graph
-from .paths import EXACT, SAMPLES, Estimate, _drawn
+from .paths import EXACT, SAMPLES, Estimate, drawn_agents
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def temporal_reach(graphs: Iterable[Any], max_rounds: int | None = None, samples
     for number, given in enumerate(graphs, 1):
         graph = as_graph(given)
         if known is None:
-            sources = np.arange(graph.n) if graph.n <= exact else _drawn(graph.n, samples, seed)
+            sources = np.arange(graph.n) if graph.n <= exact else drawn_agents(graph.n, samples, seed)
             known = np.zeros((graph.n, len(sources)), dtype=bool)
             known[sources, np.arange(len(sources))] = True
             rounds = np.where(known.all(axis=0), 0.0, np.inf)
