@@ -114,14 +114,18 @@ class EdgeColumns:
         self._begin: list[int] = []
 
     def place(self, edges: RowEdges | None) -> None:
+        """Adds a row."""
         self.rows.append(edges)
+        self._laid = None
 
     def drop(self, row: int) -> None:
+        """Removes a row; the last one takes its place."""
         self.rows[row] = self.rows[-1]
         self.rows.pop()
+        self._laid = None
 
     def _lay_out(self, begin: list[int]) -> tuple[Tensor, Tensor, Tensor | None]:
-        if self._laid is None or self._begin != begin or len(self._laid[0]) != len(self.rows):
+        if self._laid is None or self._begin != begin:  # rows came, left or moved sideways
             weights, start = torch.zeros(len(begin), self.columns), torch.zeros(len(begin), dtype=torch.long)
             parallel = any(edges is not None and edges.message for edges in self.rows)
             message = torch.full((len(begin), self.columns), -1) if parallel else None

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from goa_torch.agents.calls import reply_key
 from goa_torch.agents.edge_attention import edge_weighted, enable_edge_weights
-from goa_torch.agents.edge_rows import RowEdges
+from goa_torch.agents.edge_rows import EdgeColumns, RowEdges
 from goa_torch.agents.hf import HFModel
 from goa_torch.nn.attention import message_bias, parallel_positions
 from goa_torch.types import Chat, Heard, Message, Sampling, Span
@@ -134,3 +134,15 @@ def test_only_loud_messages_have_keys_of_their_own_in_the_reply_cache(model):
         chat(None, None), chat(1.0, 1.0), chat(0.5, 1.0), chat(0.5, 1.0, scope="receiver"),
         chat(1.0, 1.0, parallel=True))]
     assert keys[0] == keys[1] and len(set(keys)) == 4
+
+
+def test_a_row_that_takes_the_place_of_another_is_heard_as_it_should_be():
+    columns, loud, quiet = EdgeColumns(8), RowEdges([0.5, 0.0]), RowEdges([0.1, 0.0])
+    columns.place(loud)
+    columns.place(None)
+    first = columns.bias([2, 2], slice(0, 2), 0, 8, torch.device("cpu"))
+    columns.drop(0)
+    columns.place(quiet)
+    second = columns.bias([2, 2], slice(0, 2), 0, 8, torch.device("cpu"))
+    assert first.log_weight[:, 2].tolist() == pytest.approx([0.5, 0.0])
+    assert second.log_weight[:, 2].tolist() == pytest.approx([0.0, 0.1])
