@@ -29,7 +29,7 @@ SHARED_TOKENS = 32
 #: Columns beyond what the longest row needs, so that rows move sideways rarely.
 SPARE_COLUMNS = 32
 #: Most memory kept from one batch for the next.
-KEPT_BYTES = 2**26
+KEPT_BYTES = 2**27
 #: Most logits held at once while scoring.
 SCORED_LOGITS = 2**26
 
