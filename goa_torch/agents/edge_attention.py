@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import UserError
-from . import attention as grouped
+from . import grouped_attention as grouped
 
 #: Weights below it are heard as this much; its logarithm is finite, and so is the gradient at 0.
 EPS = 1e-12

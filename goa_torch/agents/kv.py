@@ -138,7 +138,7 @@ class RowCache(Cache):
         self.begin: list[int] = []
         self.window = Window(slice(0, 0), 0, 0, 0, 0)
         self.edges = EdgeColumns(columns)
-        # Zeros or what an earlier cache left: what is masked is still multiplied by its weight of 0 and has to be finite.
+        # Zeros or what an earlier cache left: what is masked is still multiplied by its weight 0, so it is finite.
         self.buffers, self._slabs = [], []
         for i, ((heads, size, dtype, device), numbers) in enumerate(layout.slabs()):
             shape = (len(numbers), rows, heads, columns, size)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError, unknown
-from . import attention
+from . import grouped_attention
 from .weights import Weights, resolve, without_progress_bars
 
 _ATTENTION = {"full_attention", "sliding_attention", "chunked_attention"}
@@ -95,8 +95,8 @@ def _load(recipe: Recipe, weights: Weights) -> Loaded:
                         "model") from error
     module.eval().requires_grad_(False)
     if device == "cpu" and getattr(module.config, "_attn_implementation", None) == "sdpa":
-        attention.register()
-        module.set_attn_implementation(attention.NAME)
+        grouped_attention.register()
+        module.set_attn_implementation(grouped_attention.NAME)
     return Loaded(module, tokenizer, weights, dtype, "cuda" if device == "shared" else device)
 
 

@@ -67,9 +67,9 @@ class PoolConfig:
 
     Attributes:
         agents: in order, at least one; see :class:`AgentConfig`.
-        models: label -> ``backend`` (hf, openai, echo, adversary or relay_judge) and the arguments of its constructor. A model is built once
-            and shared by all agents that name it. Paths that begin with ``./`` or ``../`` are relative to the pool
-            file.
+        models: label -> ``backend`` (one of :data:`BACKENDS`) and the arguments of its constructor. A model is built
+            once and shared by all agents that name it. Paths that begin with ``./`` or ``../`` are relative to the
+            pool file.
         name: for tables; the file's name by default.
         about: one line for ``goa pools``.
         prompts: a shipped set of templates (default or chat) or a folder relative to the pool file.

@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache
 
-from goa_torch.agents import attention as grouped
+from goa_torch.agents import grouped_attention as grouped
 from goa_torch.agents.hf import HFModel
 from goa_torch.errors import UserError
 from goa_torch.nn.attention import (
@@ -52,7 +52,7 @@ def heard(*weights, **options):
 
 def real_model(name):
     if name == "relay":
-        found = models_folder() / "relay" / "math"
+        found = models_folder() / "relay" / "seed0" / "math"
         if not (found / "config.json").is_file():
             pytest.skip("the trained Relay agents are not shipped yet")
         return load(found)

@@ -32,7 +32,8 @@ def test_the_stored_competence_table_is_true(pool):
     for agent in stored["evaluated"]:
         assert mean(found.evaluated[agent]) == pytest.approx(mean(stored["evaluated"][agent]), abs=0.1)
         for kind in ("right", "stale"):
-            assert found.refined[agent][kind]["right"] == pytest.approx(stored["refined"][agent][kind]["right"], abs=0.1)
+            was = stored["refined"][agent][kind]["right"]
+            assert found.refined[agent][kind]["right"] == pytest.approx(was, abs=0.1)
         assert found.judged[agent]["advanced"] == pytest.approx(stored["judged"][agent]["advanced"], abs=0.08)
     for agent, cells in stored["copied"].items():
         if cells:

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny import save_tiny
 
-from goa_torch.agents import attention
-from goa_torch.agents.attention import grouped_matmul_attention
+from goa_torch.agents import grouped_attention
+from goa_torch.agents.grouped_attention import grouped_matmul_attention
 from goa_torch.agents.loading import Recipe, load
 
 
@@ -44,7 +44,7 @@ def test_what_is_too_long_or_has_no_mask_is_left_to_the_fused_kernel(monkeypatch
     causal = torch.zeros(1, 1, 6, 6).masked_fill_(torch.ones(6, 6).triu(1).bool(), -torch.inf)
     wanted = plain(query, key, key, causal)
     torch.testing.assert_close(grouped_matmul_attention(module, query, key, key, None)[0], wanted, atol=1e-5, rtol=1e-5)
-    monkeypatch.setattr(attention, "MOST_SCORES", 10)
+    monkeypatch.setattr(grouped_attention, "MOST_SCORES", 10)
     monkeypatch.setattr(torch, "matmul", None)
     torch.testing.assert_close(grouped_matmul_attention(module, query, key, key, causal)[0], wanted, atol=1e-5,
                                rtol=1e-5)
@@ -54,7 +54,7 @@ def test_what_is_too_long_or_has_no_mask_is_left_to_the_fused_kernel(monkeypatch
 def test_models_on_a_cpu_use_it_and_say_the_same(tmp_path, kind):
     folder = save_tiny(tmp_path, kind, **({"sliding_window": 4} if kind == "mistral" else {}))
     module = load(Recipe(str(folder), dtype="float32", device="cpu")).module
-    assert module.config._attn_implementation == attention.NAME
+    assert module.config._attn_implementation == grouped_attention.NAME
     ids, mask = torch.arange(3, 27).view(2, 12), torch.ones(2, 12, dtype=torch.long)
     mask[1, :5] = 0
     ours = module(input_ids=ids, attention_mask=mask).logits
