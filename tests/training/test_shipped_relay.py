@@ -53,7 +53,8 @@ def transcripts(pool, batch):
     method = build_method("goa", pool, k=3, readout="mean")
     questions = load_questions("relay", limit=12, depth=(1, 2, 3))
     results = [r for i in range(0, 12, batch) for r in method(questions[i : i + batch], seed=3)]
-    return [[stage.get("replies") or stage.get("text") for stage in r.trace["stages"]] + [r.answer] for r in results]
+    return [[[reply["text"] for reply in stage.get("replies", ())] or stage.get("text") for stage in r.trace["stages"]]
+            + [r.answer] for r in results]
 
 
 def test_the_same_seed_gives_the_same_transcript_in_any_batch(tmp_path):
