@@ -18,6 +18,7 @@ from pathlib import Path
 from goa_torch.agents.hf import HFModel
 from goa_torch.agents.pool import Pool
 from goa_torch.agents.pools import load_pool
+from goa_torch.errors import UserError
 from goa_torch.methods import build_method
 from goa_torch.tasks import load_questions
 from goa_torch.types import Chat
@@ -61,12 +62,23 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="where to keep the figures as JSON")
     arguments = parser.parse_args()
 
+    for name in ("batch", "questions", "repeats"):
+        if getattr(arguments, name) < 1:
+            parser.error(f"--{name} must be at least 1")
+    if arguments.out and not arguments.out.absolute().parent.is_dir():
+        parser.error(f"--out: there is no folder {arguments.out.parent}")
+
     import torch
 
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
-    pool = load_pool(arguments.pool)
-    pool.check()
+    try:
+        pool = load_pool(arguments.pool)
+        pool.check()
+    except UserError as error:
+        parser.error(str(error))
+    if not all(isinstance(model, HFModel) for model in pool.models):
+        parser.error(f"pool {arguments.pool!r} has models that are not in process; take one of Relay's")
     clock = Clock(pool)
     questions = load_questions("relay", limit=max(arguments.batch, arguments.questions))
     dtype = next(str(m.module.dtype).split(".")[-1] for m in pool.models if isinstance(m, HFModel))

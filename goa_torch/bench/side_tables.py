@@ -19,7 +19,8 @@ _DEBATES = (
     "martingale (arXiv 2508.17536); corr: correlation of two agents' errors, first -> last."
 )
 _REFERENCE = (
-    "Bars, on the first questions of the task. ceiling: the method's own topology with agents that make no mistakes; "
+    "Bars, on the first questions of the task. ceiling: the method's own topology with agents that make no mistakes "
+    "(no bound: agents who err may speak in an order that serves a question better); "
     "oracle: the best graph for each question, static: the best one for all questions whose receivers hear no more "
     "agents than the method's do (>= where the search ran out of time), both with perfect agents and as many rounds "
     "as the method may talk; regret: oracle less accuracy. Blank where perfect agents do not know what to say."

@@ -70,6 +70,10 @@ def run(args: argparse.Namespace) -> int:
     shown = " ".join(f"{key}={value}" for key, value in values.items())
     out.print(f"pool {pool.name}, method {args.method}{' ' + shown if shown else ''}, seed {args.seed}")
     show_result(result, pool, out, wall)
+    if question.gold:
+        value = f"its value is {question.gold}"
+        out.print(f"right: {value}" if result.correct else f"wrong: {value}" if result.answer is not None else
+                  f"unfinished, which counts as wrong: {value}")
     if args.trace is not None:
         record = _record(result, pool, args, method.config)
         text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
@@ -90,8 +94,9 @@ def _question(words: str) -> Question:
         raise UserError("the question is empty; write it in quotes, or pipe it in and give - in its place")
     from ..tasks.relay import RelayReader, parse
 
-    expression = parse(text)
+    expression = parse("".join(text.split())) or parse(text)
     if expression is not None and expression.depth:
+        text = str(expression)
         return Question("ask", text, str(expression.partial_results()[-1]), RelayReader(), task="relay",
                         metadata={"domains": list(expression.domains)})
     return Question("ask", text, "", TextReader(), task="ask")

@@ -17,7 +17,7 @@ from ..errors import UserError
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("experiment", type=Path, metavar="EXPERIMENT.yaml")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="override keys of the file")
-    parser.add_argument("--limit", type=int, metavar="N", help="questions a task at most")
+    parser.add_argument("--limit", type=int, metavar="N", help="questions a task at most, validation tasks too")
     parser.add_argument("--seeds", type=int, nargs="+", metavar="SEED", help="in place of the file's seeds")
     parser.add_argument("--out", metavar="DIR", help="the run folder")
 

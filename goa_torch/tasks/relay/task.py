@@ -121,6 +121,8 @@ def load_relay(split: str = "test", limit: int | None = None, seed: int = 0, reg
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
         raise UserError(f"relay: limit must be a whole number from 1 to {_MOST}, not {limit!r}: there is no end to "
                         "generated questions")
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise UserError(f"relay: seed must be a whole number, 0 or more, not {seed!r}")
     turns = [len(range(i, limit, len(spec.depths))) for i in range(len(spec.depths))]
     by_depth = [_questions(spec, split, seed, d, n) for d, n in zip(spec.depths, turns)]
     return [by_depth[i % len(by_depth)][i // len(by_depth)] for i in range(limit)]
