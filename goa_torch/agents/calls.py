@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -227,15 +228,18 @@ class Exchange:
                 serve(lane)
         else:
             executor = ThreadPoolExecutor(len(lanes))
-            try:
-                futures = [executor.submit(serve, lane) for lane in lanes.values()]
-                for future in wait(futures, return_when=FIRST_EXCEPTION).done:
-                    future.result()
-            except BaseException:  # Ctrl-C or a bug: do not wait for what other lanes still have to say
+
+            def abandon() -> None:  # Ctrl-C or a bug: do not wait for what other lanes still have to say
                 for model in {id(item[0]): item[0] for item in items}.values():
                     model.close()
                 executor.shutdown(wait=False, cancel_futures=True)
-                raise
+
+            with ExitStack() as undo:
+                undo.callback(abandon)
+                futures = [executor.submit(serve, lane) for lane in lanes.values()]
+                for future in wait(futures, return_when=FIRST_EXCEPTION).done:
+                    future.result()
+                undo.pop_all()
             executor.shutdown()
         return replies  # type: ignore[return-value]
 

@@ -38,9 +38,8 @@ class LoopThread:
             return future.result()
         except concurrent.futures.CancelledError:
             raise InterruptedError(f"{self.name}: closed while calls were pending") from None
-        except BaseException:
-            future.cancel()
-            raise
+        finally:
+            future.cancel()  # nothing happens to one that is done
 
     def close(self, last: Callable[[], Coroutine[Any, Any, Any]] | None = None) -> None:
         """Cancels pending coroutines, runs ``last`` (gives back what lives on the loop) and ends the thread."""

@@ -9,6 +9,7 @@ import sqlite3
 import sys
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import TypeVar
@@ -113,7 +114,8 @@ class DiskCache:
 
     def _connect(self, thorough: bool) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, timeout=60, check_same_thread=False)
-        try:
+        with ExitStack() as undo:
+            undo.callback(connection.close)
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=NORMAL")
             with connection:
@@ -123,9 +125,7 @@ class DiskCache:
                 verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
                 if verdict != "ok":
                     raise sqlite3.DatabaseError(f"malformed: {verdict}")
-        except BaseException:
-            connection.close()
-            raise
+            undo.pop_all()
         return connection
 
     def _move_aside(self) -> Path:

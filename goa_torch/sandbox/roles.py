@@ -71,11 +71,9 @@ def be_candidate(job: dict[str, Any], channel: Channel) -> None:
 
 
 def _raised(error: BaseException) -> dict[str, str]:
-    try:
-        said = str(error)[:200].encode("utf-8", "replace").decode()
-    except Exception:  # a candidate's own exception may fail to say what it is
-        said = ""
-    return {"raised": type(error).__name__, "said": said}
+    # Not str(error): what a candidate's own exception says is code, which may do or raise anything.
+    texts = [text for text in BaseException.args.__get__(error) if type(text) is str]
+    return {"raised": type(error).__name__, "said": ", ".join(texts)[:200].encode("utf-8", "replace").decode()}
 
 
 class CandidateFailure(Exception):
