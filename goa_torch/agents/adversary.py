@@ -6,18 +6,14 @@ They wrap a real model, so they cost what it costs and change what it would have
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ..errors import UserError, unknown
+from ..errors import unknown
 from ..randomness import stream
-from ..types import Chat, Reply, Sampling
-from .base import GENERATE, GRADIENT, LanguageModel
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from ..types import Chat, Reply
+from .base import LanguageModel
+from .wrapped import WrappedModel
 
 #: What each kind of adversary does to a reply.
 KINDS = {
@@ -32,7 +28,7 @@ KINDS = {
 _SPAM, _INJECTED = 8, 3
 
 
-class AdversaryModel(LanguageModel):
+class AdversaryModel(WrappedModel):
     """A model that is persistently wrong.
 
     Args:
@@ -44,31 +40,20 @@ class AdversaryModel(LanguageModel):
         model: a model to wrap, instead of ``source``.
     """
 
+    _what = "adversary"
+
     def __init__(self, kind: str, source: str | Path | None = None, group: str = "group", name: str = "adversary",
                  dtype: str = "auto", device: str = "auto", model: LanguageModel | None = None) -> None:
         if kind not in KINDS:
             raise unknown("kind", kind, KINDS, f"adversary {name!r}")
-        if (model is None) == (source is None):
-            raise UserError(f"adversary {name!r}: name the model that it wraps, source or model, and only one of them")
-        if model is None:
-            from .hf import HFModel
-
-            model = HFModel(source, name=name, dtype=dtype, device=device)
-        self.kind, self.group, self.name, self.model = kind, group, name, model
-        self.capabilities = model.capabilities - {GRADIENT}  # of what it says instead there is none
-        self.context_length, self.lane = model.context_length, model.lane
+        super().__init__(source, name, dtype, device, model)
+        self.kind, self.group = kind, group
 
     @property
     def fingerprint(self) -> str:  # type: ignore[override]
         return f"{self.kind}:{self.group if self.kind == 'colluding' else self.name}|{self.model.fingerprint}"
 
-    def generate(self, chats: Sequence[Chat], sampling: Sampling | Sequence[Sampling]) -> list[Reply]:
-        self.model.need(GENERATE, f"adversary {self.name!r}")
-        return [self._changed(chat, reply) for chat, reply in zip(chats, self.model.generate(chats, sampling))]
-
-    def _changed(self, chat: Chat, reply: Reply) -> Reply:
-        if reply.failed:
-            return reply
+    def changed(self, chat: Chat, reply: Reply) -> Reply:
         if self.kind == "silent":
             return replace(reply, text="", finish_reason="stop")
         who = self.group if self.kind == "colluding" else self.name
@@ -81,22 +66,6 @@ class AdversaryModel(LanguageModel):
         elif self.kind == "spamming":
             wrong = " ".join([wrong] * _SPAM)
         return replace(reply, text=wrong)
-
-    def log_likelihood(self, chats: Sequence[Chat], continuations: Sequence[str]) -> list[float]:
-        return self.model.log_likelihood(chats, continuations)
-
-    def embed(self, texts: Sequence[str]) -> Tensor:
-        return self.model.embed(texts)
-
-    def count_tokens(self, chat: Chat) -> int | None:
-        return self.model.count_tokens(chat)
-
-    def check(self) -> None:
-        self.model.check()
-        self.context_length = self.model.context_length
-
-    def close(self) -> None:
-        self.model.close()
 
 
 def turned(text: str, by: int) -> str:

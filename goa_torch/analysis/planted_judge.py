@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import NormalDist
 
 from ..agents.base import LanguageModel
-from ..agents.hf import HFModel
+from ..agents.wrapped import WrappedModel
 from ..errors import UserError
 from ..randomness import stream, uniforms
 from ..tasks.relay import parse
-from ..types import Chat, Reply, Sampling
+from ..types import Chat, Reply
 
 #: Separation of neighbouring levels for judges that never err.
 _PERFECT = 12.0
 
 
-class PlantedJudge(LanguageModel):
+class PlantedJudge(WrappedModel):
     r"""A model of Relay's that answers as it is, but judges with a quality that was chosen.
 
     Of two replies in one prompt, the better one (more layers right behind it; wrong ones last) gets the higher score
@@ -35,30 +34,24 @@ class PlantedJudge(LanguageModel):
         model: a model to wrap, instead of ``source``.
     """
 
+    _what = "planted judge"
+
     def __init__(self, auroc: float, source: str | Path | None = None, name: str = "judge", dtype: str = "auto",
                  device: str = "auto", model: LanguageModel | None = None) -> None:
         if not 0.5 <= auroc <= 1:
             raise UserError(f"planted judge {name!r}: auroc must be from 0.5 to 1, not {auroc}")
-        if (model is None) == (source is None):
-            raise UserError(f"planted judge {name!r}: name the model that it wraps, source or model, and only one")
-        self.model = HFModel(source, name=name, dtype=dtype, device=device) if model is None else model
-        self.auroc, self.name = float(auroc), name
+        super().__init__(source, name, dtype, device, model)
+        self.auroc = float(auroc)
         self.step = _PERFECT if auroc == 1 else math.sqrt(2) * NormalDist().inv_cdf(self.auroc)
-        self.capabilities, self.context_length = self.model.capabilities, self.model.context_length
-        self.lane = self.model.lane
 
     @property
     def fingerprint(self) -> str:  # type: ignore[override]
         return f"judge:{self.auroc}:{self.name}|{self.model.fingerprint}"
 
-    def generate(self, chats: Sequence[Chat], sampling: Sampling | Sequence[Sampling]) -> list[Reply]:
-        replies = self.model.generate(chats, sampling)
-        return [self._judged(chat, reply) for chat, reply in zip(chats, replies)]
-
-    def _judged(self, chat: Chat, reply: Reply) -> Reply:
+    def changed(self, chat: Chat, reply: Reply) -> Reply:
         question, *rest = chat.text.strip().splitlines()
         expression = parse(question)
-        if expression is None or not rest or rest[-1] != "score" or reply.failed:
+        if expression is None or not rest or rest[-1] != "score":
             return reply
         right = [str(e) for e in expression.partial_results()]
         heard = [re.sub(r"^reply ", "", line) for line in rest[:-1]]
@@ -72,16 +65,3 @@ class PlantedJudge(LanguageModel):
         mean = sum(z) / len(z)
         scores = [round(1 + 98 / (1 + math.exp(mean - value))) for value in z]
         return replace(reply, text=" ".join(map(str, scores)), finish_reason="stop")
-
-    def log_likelihood(self, chats: Sequence[Chat], continuations: Sequence[str]) -> list[float]:
-        return self.model.log_likelihood(chats, continuations)
-
-    def count_tokens(self, chat: Chat) -> int | None:
-        return self.model.count_tokens(chat)
-
-    def check(self) -> None:
-        self.model.check()
-        self.context_length = self.model.context_length
-
-    def close(self) -> None:
-        self.model.close()

@@ -41,3 +41,9 @@ def test_the_same_judgement_is_the_same_tomorrow():
 def test_a_wrong_setting_is_one_clear_line(settings):
     with pytest.raises(UserError, match="planted judge"):
         PlantedJudge(**settings)
+
+
+def test_whatever_else_the_wrapped_model_can_do_the_judge_can():
+    judge = PlantedJudge(0.9, model=EchoModel(lambda chat: "x"))
+    assert "embed" in judge.capabilities and judge.embed(["a", "b"]).shape[0] == 2
+    assert judge.log_likelihood([asked("a b")], ["a"]) == [-1.0]
