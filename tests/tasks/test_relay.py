@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import subprocess
 import sys
 import time
@@ -16,13 +17,13 @@ from goa_torch.errors import UserError
 from goa_torch.tasks import describe, load_questions, task_names
 from goa_torch.tasks.relay import DOMAINS, VARIANTS, RelayReader, RelaySpec, load_relay, parse
 from goa_torch.tasks.relay.expression import Expression
-from goa_torch.tasks.relay.families import LEAVES, PRIMARY, SECOND, family_set
+from goa_torch.tasks.relay.families import HIDDEN, LEAVES, PRIMARY, SECOND, family_set
 from goa_torch.tasks.relay.generator import HELD_OUT_LEAVES, SPLITS, held_out_orders
 
 DEPTHS = (1, 2, 3, 4, 5, 6)
 
 
-@pytest.fixture(scope="module", params=["primary", "second"])
+@pytest.fixture(scope="module", params=["primary", "second", "hidden"])
 def many(request):
     """2000 questions of each depth 2..6 and as many of depth 1."""
     return load_relay("agent_train", limit=12000, depth=DEPTHS, families=request.param)
@@ -33,7 +34,7 @@ def with_leaf(expression: Expression, value: int) -> Expression:
 
 
 def test_every_function_is_a_bijection_of_0_to_99():
-    for name in ("primary", "second"):
+    for name in ("primary", "second", "hidden"):
         families = family_set(name)
         _, counts = families.parameters
         for number, family in enumerate(families.families):
@@ -207,6 +208,18 @@ def test_the_second_generator_shares_no_function_with_the_first():
     assert not {f.name for f in PRIMARY} & {f.name for f in SECOND}
     names = {name for q in load_relay(limit=500, families="second") for name in q.metadata["families"]}
     assert names <= {f.name for f in SECOND} | {leaf.name for leaf in LEAVES}
+
+
+def test_hidden_questions_are_the_primary_functions_and_show_no_domain():
+    assert len({f.name for f in HIDDEN}) == len(PRIMARY) and not {f.name for f in HIDDEN} & {f.name for f in PRIMARY}
+    for hidden, plain in zip(HIDDEN, PRIMARY):
+        assert (hidden.domain, hidden.rule, hidden.parameters) == (plain.domain, plain.rule, plain.parameters)
+    questions = load_relay(limit=600, families="hidden")
+    assert all(re.fullmatch(r"[f0-9(),]+", q.text) for q in questions)
+    assert {d for q in questions for d in q.metadata["domains"]} == set(DOMAINS)
+    assert str(parse("f7(5,47)").step()) == "42"  # "sub"
+    with pytest.raises(UserError, match="primary families"):
+        load_relay(regime="harm", families="hidden")
 
 
 # ------------------------------------------------------------------------------------------------ regimes and knobs

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from .families import LEAVES, PRIMARY, SECOND, Family, Leaf
+from .families import HIDDEN, LEAVES, PRIMARY, SECOND, Family, Leaf
 
 #: Longest text that is read as an expression; questions of depth 8 have at most about 110 characters.
 LONGEST = 400
@@ -104,7 +104,7 @@ def _leaves() -> dict[str, tuple[Leaf, int]]:
 @lru_cache
 def _patterns() -> list[tuple[Family, re.Pattern[str]]]:
     patterns = []
-    for family in (*PRIMARY, *SECOND):
+    for family in (*PRIMARY, *SECOND, *HIDDEN):
         pattern = re.escape(family.template).replace(r"\{x\}", "(?P<x>.+)")
         pattern = pattern.replace(r"\{k\}", r"(?P<k>\d{1,2})", 1).replace(r"\{k\}", "(?P=k)")
         patterns.append((family, re.compile(pattern)))

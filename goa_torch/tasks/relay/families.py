@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -126,6 +126,15 @@ SECOND = (
     Family("general", "gross", "gross {x}", _modulo(lambda x, k: x + 44)),
 )
 
+def _hidden(number: int, family: Family) -> Family:
+    """The same function under a name that says nothing about its domain; neighbours in number are of other domains."""
+    name = f"f{7 * number % len(PRIMARY)}"
+    return replace(family, name=name, template=name + ("({k},{x})" if "{k}" in family.template else "({x})"))
+
+
+#: The functions of the first set, domains hidden from the surface: ``f5(f12(63,47))``. Who is needed has to be learned.
+HIDDEN = tuple(_hidden(number, family) for number, family in enumerate(PRIMARY))
+
 
 class FamilySet:
     """Families by number, with tables: everything a vectorised generator looks up.
@@ -134,10 +143,12 @@ class FamilySet:
         families: family of each number.
         choices: [2, D, F'] numbers of the families of each domain, from the set itself (row 0) and from the other one
             (row 1), padded; ``counts`` [2, D] says how many.
+        leaves: whether numbers may be written in a domain's own way.
     """
 
-    def __init__(self, own: tuple[Family, ...], other: tuple[Family, ...]) -> None:
+    def __init__(self, own: tuple[Family, ...], other: tuple[Family, ...], leaves: bool = True) -> None:
         self.families = (*own, *other)
+        self.leaves = leaves
         ids = [[[i for i, f in enumerate(self.families) if f.domain == d and (i < len(own)) == first]
                 for d in DOMAINS] for first in (True, False)]
         self.counts = np.array([[len(row) for row in part] for part in ids])
@@ -168,6 +179,11 @@ class FamilySet:
     def codes(self) -> np.ndarray:
         return np.array([f.code for f in self.families], dtype=np.uint64)
 
+    def own(self, domain: str) -> list[int]:
+        """Numbers of a domain's families, without those of the other set."""
+        place = DOMAINS.index(domain)
+        return self.choices[0, place, : self.counts[0, place]].tolist()
+
     def number(self, name: str) -> int:
         names = [f.name for f in self.families]
         if name not in names:
@@ -177,8 +193,8 @@ class FamilySet:
 
 @lru_cache
 def family_set(name: str) -> FamilySet:
-    """``primary`` or ``second``."""
-    sets = {"primary": (PRIMARY, SECOND), "second": (SECOND, PRIMARY)}
+    """``primary``, ``second``, or ``hidden``: the primary ones, domains hidden from the surface."""
+    sets = {"primary": (PRIMARY, SECOND), "second": (SECOND, PRIMARY), "hidden": (HIDDEN, SECOND, False)}
     if name not in sets:
         raise unknown("set of families", name, sets, "relay")
     return FamilySet(*sets[name])

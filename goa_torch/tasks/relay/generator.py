@@ -81,13 +81,14 @@ def draw(name: int, first: int, count: int, depth: int, families: FamilySet, dom
     leaf = np.full(count, -1)
     if innermost is not None:
         family[:, 0] = families.number(innermost)
-    else:
+    elif families.leaves:
         for kind, shape in enumerate(LEAVES):
             mine = (domain[:, 0] == DOMAINS.index(shape.domain)) & (u[:, 0] < _OWN_LEAF) & (source[:, 0] == 0)
             leaf[mine] = kind
     names = [f.name for f in families.families]
-    # "(47-8)" is written alike by `sub` and `from`; the innermost layer is `sub`, so that text and question agree
-    family[(family[:, 0] == names.index("from")) & (leaf < 0), 0] = names.index("sub")
+    if "from" in names:
+        # "(47-8)" is written alike by `sub` and `from`; the innermost layer is `sub`, so that text and question agree
+        family[(family[:, 0] == names.index("from")) & (leaf < 0), 0] = names.index("sub")
     padded, counts = families.parameters
     parameter = (u[:, 6::3] * counts[family]).astype(np.int64)
 

@@ -40,7 +40,8 @@ class RelaySpec:
             family whose layer is innermost (the one that the pool's majority gets wrong).
         depth: layers, 1..6, or a list of them, which take turns; by default the regime's.
         domains: which domains occur.
-        families: ``primary``, or ``second``: the second generator.
+        families: ``primary``; ``second``: the second generator; or ``hidden``: the primary functions, whose names say
+            nothing about their domains. The shipped agents were taught the primary ones.
         variant: ``None`` or a held-out variant: ``leaves`` (numbers never seen at a leaf), ``orders`` (orders of three
             domains never seen; depth 3 at least), ``deeper`` (depth 7 and 8), ``families`` (one layer from the other
             set of families).

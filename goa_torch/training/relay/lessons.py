@@ -31,9 +31,12 @@ SPECIALIST_SHARES = {"answer": 0.28, "pass": 0.44, "score": 0.28}
 GENERALIST_SHARES = {"answer": 0.25, "pass": 0.3, "score": 0.12, "select": 0.15, "readout": 0.15, "difficulty": 0.03}
 
 
-def card_of(domain: str) -> Card:
-    """The card of a specialist of ``domain``."""
-    return Card(domain, CARD_TASKS[domain])
+def card_of(domain: str, families: str = "primary") -> Card:
+    """The card of a specialist of ``domain``: what its functions are called."""
+    if families == "primary":
+        return Card(domain, CARD_TASKS[domain])
+    known = family_set(families)
+    return Card(domain, tuple(known.families[i].name for i in known.own(domain)))
 
 
 @dataclass(frozen=True)
@@ -88,14 +91,16 @@ class Lessons:
         prompts: the pool's templates.
         seed: which lessons.
         split: questions they are about.
+        families: the set of functions, see :func:`goa_torch.tasks.relay.families.family_set`.
     """
 
-    def __init__(self, role: Role, prompts: PromptSet, seed: int, split: str = "agent_train") -> None:
+    def __init__(self, role: Role, prompts: PromptSet, seed: int, split: str = "agent_train",
+                 families: str = "primary") -> None:
         self.role = role
         self.prompts = prompts
         self.seed = seed
         self.split = split
-        self.set = family_set("primary")
+        self.families, self.set = families, family_set(families)
         self.purposes = list(role.shares)
         weights = np.array(list(role.shares.values()), dtype=float)
         self.weights = weights / weights.sum()
@@ -249,7 +254,7 @@ class Lessons:
                 shown.insert(int(rng.integers(7)), shown[int(rng.integers(6))])
                 shown.insert(int(rng.integers(8)), shown[int(rng.integers(7))])
         k = min(int(rng.choice([1, 2, 3, 4, 5, 6], p=[0.2, 0.2, 0.35, 0.1, 0.1, 0.05])), len(shown))
-        cards = [str(card_of(domain) if rng.random() < 0.9 else Card(domain)) for domain in shown]
+        cards = [str(card_of(domain, self.families) if rng.random() < 0.9 else Card(domain)) for domain in shown]
         return self._lesson("select", problem, " ".join(map(str, choice(problem.domains, shown, k))), False,
                             len(problem.domains), cards=cards, k=k)
 

@@ -10,7 +10,7 @@ from typing import Any
 from ...config import Place, read_yaml, typed
 from ...errors import UserError, unknown
 from ...randomness import stream
-from ...tasks.relay.families import DOMAINS, PRIMARY
+from ...tasks.relay.families import DOMAINS, PRIMARY, family_set
 from .lessons import GENERALIST_SHARES, SPECIALIST_SHARES, Role
 from .trainer import Schedule, Shape
 
@@ -74,6 +74,7 @@ class TrainingPlan:
         agents: name -> :class:`AgentPlan`.
         seeds: pool seeds; each gets a base and agents of its own, which share nothing with another seed's.
         prompts: the set of templates that the pool uses.
+        families: the functions that questions are made of, see :class:`goa_torch.tasks.relay.RelaySpec`.
         shape: see :class:`Shape`.
         course: how lessons begin for who starts from random weights: see :class:`Stage`. Copying is learned ten times
             sooner where there is little else to learn.
@@ -85,6 +86,7 @@ class TrainingPlan:
     agents: dict[str, Any]
     seeds: list[int] = field(default_factory=lambda: [0, 1])
     prompts: str = "relay"
+    families: str = "primary"
     shape: Any = field(default_factory=dict)
     course: list[Any] = field(default_factory=list)
     base: Any = field(default_factory=dict)
@@ -116,6 +118,8 @@ class TrainingPlan:
                  "weighted": role.weighted, "course": [asdict(stage) for stage in self.course]}
         if self.starts_from_base(name):
             facts["base"] = asdict(self.base)
+        if self.families != "primary":
+            facts["families"] = self.families
         return facts
 
     def templates(self, name: str) -> str:
@@ -139,6 +143,7 @@ def read_plan(path: str | Path) -> TrainingPlan:
     """A training file, checked key by key."""
     place = Place(Path(path))
     plan = typed(TrainingPlan, read_yaml(path), place)
+    family_set(plan.families)
     plan.shape = typed(Shape, plan.shape, place / "shape")
     plan.base = typed(Schedule, plan.base, place / "base")
     plan.agent = typed(Schedule, plan.agent, place / "agent")
@@ -153,6 +158,8 @@ def read_plan(path: str | Path) -> TrainingPlan:
             raise UserError(f"{where}: the name {BASE!r} belongs to the shared base; choose another")
         agent = typed(AgentPlan, entry or {}, where)
         _check(agent, where)
+        if agent.mistakes and plan.families != "primary":
+            raise UserError(f"{where / 'mistakes'}: they are of primary families, not of {plan.families!r}")
         typed(Schedule, asdict(plan.agent) | agent.schedule, where / "schedule")
         plan.agents[name] = agent
     return plan

@@ -92,8 +92,9 @@ class School:
         else:
             model = new_model(plan.shape, self.tokenizer, stream("relay weights", name, seed) >> 1)
         prompts = PromptSet(models_folder() / "prompts" / plan.templates(name))
-        stages = [(steps, Lessons(role, prompts, plan.lesson_seed(name, seed))) for steps, role in plan.stages(name)]
-        validation = Lessons(plan.role(name), prompts, 0, "validation")
+        stages = [(steps, Lessons(role, prompts, plan.lesson_seed(name, seed), families=plan.families))
+                  for steps, role in plan.stages(name)]
+        validation = Lessons(plan.role(name), prompts, 0, "validation", plan.families)
         began, first = time.perf_counter(), None
 
         def progress(step: int, loss: float) -> None:
