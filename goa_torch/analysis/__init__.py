@@ -15,11 +15,11 @@ _HOME = {
     "laplacian": ".spectra", "algebraic_connectivity": ".spectra", "effective_resistance": ".spectra",
     "spectral_gap": ".spectra", "transition": ".spectra",
     "consensus": ".degroot",
-    "temporal_reach": ".temporal",
+    "temporal_reach": ".temporal", "chain_rounds": ".travel", "in_time": ".travel", "disagreement": ".mixing",
     "assortativity": ".correctness", "agents_right": ".correctness", "centrality_and_right": ".correctness",
     "edge_influence": ".influence", "without_edge": ".influence",
     "ring_graph": ".hypothetical", "torus_graph": ".hypothetical", "random_peers_graph": ".hypothetical",
-    "small_world_graph": ".hypothetical",
+    "small_world_graph": ".hypothetical", "small_world_peers_graph": ".hypothetical",
     "analyse": ".metrics",
 }
 

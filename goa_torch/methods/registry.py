@@ -47,6 +47,7 @@ register("small_world", "goa_torch.methods.small_world:SmallWorldMAD",
          "debate with one near and one distant peer", "n T")
 register("random_nodup", "goa_torch.methods.random_nodup:RandomNoDup",
          "debate with k peers drawn anew each round", "n T")
+register("random_fixed", "goa_torch.methods.random_fixed:RandomFixed", "debate with k random peers that stay", "n T")
 register("stage_switching", "goa_torch.methods.stage_switching:StageSwitchingMAD",
          "debate under one rule first, another one later", "n T")
 register("random_switching", "goa_torch.methods.random_switching:RandomSwitchingMAD",

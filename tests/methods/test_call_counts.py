@@ -43,6 +43,7 @@ def sure(chat):
     ("ring_mad", {}, {"answer": 8, "pass": 104}, 14),
     ("small_world", {}, {"answer": 8, "pass": 104}, 14),
     ("random_nodup", {}, {"answer": 8, "pass": 104}, 14),
+    ("random_fixed", {"rounds": 3}, {"answer": 8, "pass": 16}, 3),
     ("random_nodup", {"stop": "rounds:2"}, {"answer": 8, "pass": 16}, 3),
     ("stage_switching", {}, {"answer": 8, "pass": 104}, 14),
     ("random_switching", {}, {"answer": 8, "pass": 104}, 14),

@@ -25,7 +25,7 @@ CASES = {
     "moa": ([{"layers": 2}], layers), "goa": ([{"k": 2}, {"k": 5}], lambda s: {"k": s["k"] or 3}),
     **{name: ([{"n": 5, "rounds": 4}, {"n": None, "rounds": 3}], rounds) for name in (
         "mad", "sparse_mad", "ring_mad", "small_world", "random_nodup", "stage_switching", "random_switching",
-        "uncertainty_guided", "debunc", "reconcile", "s2_mad", "armor_mad", "rumad", "learned")},
+        "uncertainty_guided", "random_fixed", "debunc", "reconcile", "s2_mad", "armor_mad", "rumad", "learned")},
     "refine": ([{"rounds": 4}], lambda s: {"T": s["rounds"] + 1}), "self_moa": ([{"n": 3, "layers": 2}], layers),
     "handoff": ([{"turns": 3}], lambda s: {"T": s["turns"]}), "macnet": ([{"n": 4}], None),
     "dylan": ([{"layers": 5, "keep": 3}], layers),
