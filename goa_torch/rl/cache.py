@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ..types import Reply
@@ -19,7 +20,7 @@ class TransitionCache:
 
     A transition is what one agent replies to what it hears: the key is everything its prompt and random stream are made
     of, so that a hit is the reply a call would have given. It comes before prompts are rendered, which costs more than
-    a look-up by far.
+    a look-up by far; :class:`PromptCache` comes after.
 
     Attributes:
         hits, misses: look-ups so far.
@@ -53,6 +54,35 @@ class TransitionCache:
             self._replies.move_to_end(key)
             if len(self._replies) > self.size:
                 self._replies.popitem(last=False)
+
+
+class PromptCache:
+    """Replies by rendered prompt and random stream, for an :class:`goa_torch.agents.calls.Exchange`: transitions that
+    differ in what a template does not show (how loud a message is, who of two that agree has sent it) are one call.
+
+    Args:
+        size: replies that are kept; the least recently used make room.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._kept = TransitionCache(size)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def get(self, keys: Sequence[Hashable]) -> list[Reply | None]:
+        """The reply to each key, or ``None``."""
+        return [self._kept.get(_digest(key)) for key in keys]
+
+    def put(self, items: Iterable[tuple[Hashable, Reply]]) -> None:
+        """Keeps replies."""
+        for key, reply in items:
+            self._kept.put(_digest(key), reply)
+
+
+def _digest(key: Hashable) -> bytes:
+    """Sixteen bytes in the place of a whole prompt."""
+    return hashlib.blake2b(repr(key).encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def first_key(state: State, node: int) -> Hashable:

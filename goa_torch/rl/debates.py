@@ -18,7 +18,7 @@ from ..state import State
 from ..topology.gating import gate, present, speaking
 from ..topology.observation import observe
 from ..types import Call, Question, Reply, Topology, Usage
-from .cache import TransitionCache, first_key, pass_key
+from .cache import PromptCache, TransitionCache, first_key, pass_key
 from .rewards import Standing, final_terms, round_terms, silent_rest, standings
 from .settings import DebateConfig
 
@@ -71,20 +71,20 @@ class Step:
 class Debates:
     """Begins debates and steps them under weight matrices: what the environments and the trainer are made of.
 
-    Replies that were given before under the same circumstances come from a cache and cost nothing
-    (:class:`goa_torch.rl.cache.TransitionCache`); calls of episodes in different rounds go out together.
+    Replies that were given before under the same circumstances, or to the same prompt, come from caches and cost nothing
+    (:mod:`goa_torch.rl.cache`); calls of episodes in different rounds go out together.
 
     Args:
         pool: the agents.
         config: what an episode is.
-        exchange: merges and shares calls with others; a private one by default.
+        exchange: merges and shares calls with others; by default a private one that keeps replies.
     """
 
     def __init__(self, pool: Pool, config: DebateConfig | None = None, exchange: Exchange | None = None) -> None:
         self.pool, self.config = pool, config or DebateConfig()
         self.select = participants("debate", pool, self.config.n, self.config.agent)
         self.passing = TierConv("words")
-        self.exchange = exchange or Exchange()
+        self.exchange = exchange or Exchange(PromptCache(self.config.cache))
         self.cache = TransitionCache(self.config.cache)
         self.n = len(pool) if self.config.n is None else self.config.n
         self.config.observation.check(pool)

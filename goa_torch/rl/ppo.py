@@ -16,6 +16,7 @@ from torchrl.objectives.value.functional import generalized_advantage_estimate
 from ..errors import UserError
 from ..randomness import stream, uniforms
 from ..topology.policies import WeightPolicy
+from ..topology.weight_distributions import EdgeDistribution
 from .rollout import Rollout
 
 
@@ -82,8 +83,9 @@ class PPO:
         self.policy, self.config, self.seed = policy, config or PPOConfig(), seed
         self.updates = 0
         self.optimizer = torch.optim.Adam(policy.parameters(), lr=self.config.lr)
+        self._actor = _Parameters(policy)
         actor = ProbabilisticTensorDictSequential(
-            TensorDictModule(_Parameters(policy), in_keys=["x", "here"], out_keys=["first", "second", "pairs"]),
+            TensorDictModule(self._actor, in_keys=["x", "here"], out_keys=["first", "second", "pairs"]),
             ProbabilisticTensorDictModule(in_keys=["first", "second", "pairs"], out_keys=["action"],
                                           distribution_class=policy.distribution, return_log_prob=True))
         critic = TensorDictModule(policy.critic, in_keys=["x", "here"], out_keys=["state_value"])
@@ -138,7 +140,7 @@ class PPO:
 
     def _improve(self, batch: TensorDict) -> dict[str, float]:
         out = self.loss(batch)
-        over = self.over_budget(batch["x"], batch["here"])
+        over = self.over_budget(self._actor.drawn)
         losses = {name: value for name, value in out.items() if name.startswith("loss_")}
         total = sum(losses.values()) + self.config.budget * over
         self.optimizer.zero_grad()
@@ -150,21 +152,26 @@ class PPO:
         return {name: float(value.detach().mean()) for name, value in shown.items()} | {
             "loss": float(total.detach()), "over_budget": float(over.detach()), "grad_norm": float(norm)}
 
-    def over_budget(self, x: Tensor, here: Tensor) -> Tensor:
+    def over_budget(self, drawn: EdgeDistribution) -> Tensor:
         """Expected visible messages beyond the budget, averaged over the batch."""
-        drawn = self.policy(x, here)
-        others = drawn.pairs & ~torch.eye(x.size(1), dtype=torch.bool)
+        others = drawn.pairs & ~torch.eye(drawn.pairs.size(1), dtype=torch.bool)
         count = drawn.visible(self.config.threshold).masked_fill(~others, 0.0).sum(dim=(-2, -1))
         return (count - self.config.edges).clamp_min(0).mean()
 
 
 class _Parameters(nn.Module):
-    """The parameters of a policy's distribution, as torchrl wants them."""
+    """The parameters of a policy's distribution, as torchrl wants them.
+
+    Attributes:
+        drawn: the distribution of the latest pass: what the loss is made of, the budget is made of too.
+    """
+
+    drawn: EdgeDistribution
 
     def __init__(self, policy: WeightPolicy) -> None:
         super().__init__()
         self.policy = policy
 
     def forward(self, x: Tensor, here: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        drawn = self.policy(x, here)
-        return drawn.first, drawn.second, drawn.pairs
+        self.drawn = self.policy(x, here)
+        return self.drawn.first, self.drawn.second, self.drawn.pairs

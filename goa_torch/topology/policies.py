@@ -195,13 +195,18 @@ class _Graph(nn.Module):
         own = matrix.diagonal(dim1=1, dim2=2).transpose(1, 2)  # [B, N, P]
         h = torch.tanh(self.enter(torch.cat([x[..., self.planes * n :], own, matrix.sum(dim=2) / count], dim=2)))
         edge = torch.cat([matrix, matrix.transpose(1, 2), eye.expand(b, n, n)[..., None]], dim=3)
-
-        def couples() -> Tensor:
-            return torch.cat([h[:, :, None].expand(b, n, n, -1), h[:, None].expand(b, n, n, -1), edge], dim=3)
-
         for listen, update in zip(self.listen, self.update):
-            heard = listen(couples()).masked_fill(~there, 0.0).sum(dim=2) / count
+            heard = _couples(listen, h, edge).masked_fill(~there, 0.0).sum(dim=2) / count
             h = h + update(torch.cat([h, heard], dim=2))
         if self.edges:
-            return self.head(self.read(couples()))  # [B, N, N, 2]
+            return self.head(_couples(self.read, h, edge))  # [B, N, N, 2]
         return self.head(self.read((h * alive).sum(dim=1) / count[:, 0]))  # [B, 1]
+
+
+def _couples(layers: nn.Sequential, h: Tensor, edge: Tensor) -> Tensor:
+    """``layers`` of [h_i, h_j, edge_ij] for every ordered pair, [B, N, N, hidden]. The first of them is linear: what it
+    makes of an agent is worked out once an agent, not once a pair."""
+    first, width = layers[0], h.size(2)
+    receiver, sender, between = first.weight.split([width, width, edge.size(3)], dim=1)
+    paired = (h @ receiver.t())[:, :, None] + (h @ sender.t())[:, None] + edge @ between.t() + first.bias
+    return layers[1:](paired)

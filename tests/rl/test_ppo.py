@@ -132,10 +132,10 @@ def test_the_budget_alone_makes_messages_rare():
     before = None
     for update in range(60):
         made = rollout(ppo, 8, seed=update)
-        before = float(ppo.over_budget(made.x[:, 0], made.here).detach()) if before is None else before
+        before = float(ppo.over_budget(ppo.policy(made.x[:, 0], made.here)).detach()) if before is None else before
         ppo.update(made)
     assert before == pytest.approx(12 * 0.986 - 3, abs=0.2)  # a standard normal logit is above that of .10 mostly
-    assert float(ppo.over_budget(made.x[:, 0], made.here).detach()) < 1.5
+    assert float(ppo.over_budget(ppo.policy(made.x[:, 0], made.here)).detach()) < 1.5
 
 
 def test_the_same_rollout_and_seed_give_the_same_weights():
