@@ -32,12 +32,13 @@ def random_peers_graph(n: int, k: int = 2, seed: int = 0, round: int = 1) -> Age
 
 
 def small_world_peers_graph(n: int, k: int = 2, seed: int = 0, round: int = 1) -> AgentGraph:
-    r"""Of k peers the :math:`\lceil k/2 \rceil` nearest on the ring are kept, the others are drawn uniformly from outside
-    the ring neighbourhood of k (the small-world-inspired rule of arXiv 2609.27150). Another ``round`` is another draw
-    of the distant ones."""
+    r"""Of k peers the :math:`\lceil k/2 \rceil` nearest on the ring are kept, the others are drawn uniformly from
+    outside the ring neighbourhood of k (the small-world-inspired rule of arXiv 2609.27150). Another ``round`` is
+    another draw of the distant ones."""
     near = (k + 1) // 2
     if n <= k + (k - near):
-        raise UserError(f"small_world_peers_graph: {n} agents are too few for k = {k}; give at least {2 * k - near + 1}")
+        raise UserError(f"small_world_peers_graph: {n} agents are too few for k = {k}; "
+                        f"give at least {2 * k - near + 1}")
     here, offsets = np.arange(n)[:, None], np.array(_offsets(k), dtype=np.int64)
     number = _drawn(n, n - 1 - k, k - near, randomness.stream("small_world_peers", seed, round))
     distant = here + (offsets > 0).sum() + 1 + number

@@ -43,8 +43,9 @@ def small_world_reach(n: int) -> float:
     .. math:: \log_{\varphi^2}(N \ln N) + \sqrt{2 \ln N}, \qquad \varphi^2 = \frac{3 + \sqrt 5}{2} \approx 2.62.
 
     I agents who know form B stretches of the ring; each round I new stretches start and each old one grows by one:
-    :math:`I' = 2 I + B`, :math:`B' = B + I`, whose growth is :math:`\varphi^2`. A rumour is passed along the ring in any
-    case, so that after r rounds r agents know, and it takes :math:`e^{-r^2/2}` of bad luck to know no more. Up to O(1).
+    :math:`I' = 2 I + B`, :math:`B' = B + I`, whose growth is :math:`\varphi^2`. A rumour is passed along the ring in
+    any case, so that after r rounds r agents know, and it takes bad luck of :math:`e^{-r^2/2}` that no others do. Up to
+    O(1).
     """
     _check("small_world_reach", n, 2)
     return math.log(n * math.log(n), _GROWTH) + math.sqrt(2 * math.log(n))
@@ -102,8 +103,8 @@ def random_factor(n: int, k: int = 2) -> float:
 def small_world_factor() -> float:
     r"""The same for the small-world-inspired rule of k = 2 and large N: :math:`\rho^2 = (2 + \sqrt 5) / 9`.
 
-    Covariances of opinions at distance m on the ring follow :math:`9 c'_m = 2 c_m + c_{m-1} + c_{m+1}` (+ :math:`c_0` for
-    m = 0, the variance of the distant peer), whose growing solution satisfies
+    Covariances of opinions at distance m on the ring follow :math:`9 c'_m = 2 c_m + c_{m-1} + c_{m+1}` (and
+    :math:`+ c_0` for m = 0, the variance of the distant peer), whose growing solution satisfies
     :math:`(\rho^2 - 2/9)^2 - (2/9)^2 = (1/9)^2`.
     """
     return math.sqrt((2 + math.sqrt(5)) / 9)
@@ -111,9 +112,8 @@ def small_world_factor() -> float:
 
 def fixed_random_factor(k: int = 2) -> float:
     r"""The same for random peers that stay, large N: :math:`(1 + \sqrt k) / (1 + k)`, since the second eigenvalue of a
-    random directed graph of in-degree k is :math:`1 / \sqrt k` after averaging (Coste, `The spectral gap of sparse random
-    digraphs <https://arxiv.org/abs/1708.00530>`_, 2017). Holds only where all hear, directly or not, from all that count;
-    a part that nobody hears slows nothing down."""
+    random directed graph of in-degree k is :math:`1 / \sqrt k` after averaging (Coste, `The spectral gap of sparse
+    random digraphs <https://arxiv.org/abs/1708.00530>`_, 2017)."""
     if k < 1:
         raise UserError(f"fixed_random_factor: k must be at least 1, not {k}")
     return (1 + math.sqrt(k)) / (1 + k)

@@ -1,4 +1,4 @@
-"""How many rounds a chain of work needs: news that must pass through given agents, in order, over graphs that change."""
+"""How many rounds a chain of work needs: news that must pass through given agents, in order, over changing graphs."""
 
 from __future__ import annotations
 
