@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import importlib
 import inspect
+import json
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..config import Place, first_line, read_yaml, typed
+from ..config import Place, first_line, override, read_yaml, typed
 from ..errors import UserError, unknown
 from ..paths import models_folder
 from ..types import Card, Chat, Sampling
@@ -28,6 +30,7 @@ BACKENDS = {
     "openai": "goa_torch.agents.openai:OpenAIModel",
     "echo": "goa_torch.agents.pools:echo_model",
     "adversary": "goa_torch.agents.adversary:AdversaryModel",
+    "noisy": "goa_torch.agents.noise:NoisyModel",
     "relay_judge": "goa_torch.analysis.planted_judge:PlantedJudge",
 }
 
@@ -118,11 +121,12 @@ def pool_path(name_or_path: str | Path) -> Path:
     return shipped
 
 
-def read_pool(name_or_path: str | Path) -> PoolConfig:
-    """The configuration of a pool, checked key by key; builds and loads nothing."""
+def read_pool(name_or_path: str | Path, changes: Sequence[str] = ()) -> PoolConfig:
+    """The configuration of a pool, checked key by key; builds and loads nothing. ``changes`` are ``key=value`` words
+    with dotted keys, ``models.math.kind=silent``."""
     path = pool_path(name_or_path)
     place = Place(path)
-    config = _typed(PoolConfig, read_yaml(path), place)
+    config = _typed(PoolConfig, override(read_yaml(path), changes), place)
     config.name = config.name or path.stem
     check_name(config.name, place / "name")
     if not config.agents:
@@ -145,18 +149,25 @@ def read_pool(name_or_path: str | Path) -> PoolConfig:
     return config
 
 
-def load_pool(name_or_path: str | Path) -> Pool:
+def load_pool(name_or_path: str | Path, changes: Sequence[str] = (),
+              built: dict[str, LanguageModel] | None = None) -> Pool:
     """A pool by the name of a shipped one (see :func:`pool_names`) or the path of a YAML file (:class:`PoolConfig`).
 
     Models are built, not loaded: weights come with :meth:`goa_torch.agents.pool.Pool.check` or the first call.
+
+    Args:
+        changes: to the file, as ``key=value`` words with dotted keys.
+        built: models that other pools have built; those of the same name and arguments are taken from there, others
+            added.
 
     Raises:
         UserError: for anything wrong in the file, with its place.
     """
     path = pool_path(name_or_path)
-    config = read_pool(path)
+    config = read_pool(path, changes)
     place = Place(path)
-    models = {label: _model(label, entry, place / "models" / label) for label, entry in config.models.items()}
+    built = {} if built is None else built
+    models = {label: _model(label, entry, place / "models" / label, built) for label, entry in config.models.items()}
     agents = [_agent(entry, models, place / "agents" / number) for number, entry in enumerate(config.agents)]
     meta = config.meta
     if isinstance(meta, AgentConfig):
@@ -176,7 +187,7 @@ def _typed(cls: type[T], data: Any, place: Place) -> T:
     return typed(cls, data, place)
 
 
-def _model(label: str, entry: dict[str, Any], place: Place) -> LanguageModel:
+def _model(label: str, entry: dict[str, Any], place: Place, built: dict[str, LanguageModel]) -> LanguageModel:
     arguments = dict(entry)
     backend = arguments.pop("backend")
     module, _, attribute = BACKENDS[backend].partition(":")
@@ -186,15 +197,16 @@ def _model(label: str, entry: dict[str, Any], place: Place) -> LanguageModel:
         if key not in accepted:
             raise unknown(f"argument of backend {backend!r}", key, accepted, str(place / key))
         if isinstance(value, str) and value.startswith(("./", "../")):
-            arguments[key] = str(place.file.parent / value)
+            arguments[key] = os.path.normpath(place.file.parent / value)
     arguments.setdefault("name", label)
     try:
         inspect.signature(build).bind(**arguments)
     except TypeError as error:
         raise UserError(f"{place}: {error} (backend {backend!r})") from error
     check_arguments(build, arguments, place)
+    key = json.dumps([backend, arguments], sort_keys=True, default=str)
     try:
-        return build(**arguments)
+        return built.setdefault(key, built.get(key) or build(**arguments))
     except (TypeError, ValueError) as error:
         raise UserError(f"{place}: {first_line(error)}") from error
 

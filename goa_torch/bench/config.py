@@ -11,6 +11,7 @@ from typing import Any
 from ..agents.prompts import PURPOSES
 from ..config import Place, override, read_yaml, typed
 from ..errors import UserError, unknown
+from .pools import Entry, check_entries
 
 
 @dataclass
@@ -63,10 +64,14 @@ class ExperimentConfig:
             a list is a sweep: every combination is a row of the table (that is how ablations are run). A setting
             whose value is itself a list is written as a list in a list.
         pool: a shipped pool, the path of a pool file (relative to the experiment file, else to the current folder),
-            or a list of them: then every method runs on every pool.
+            or a list of them: then every method runs on every pool. A mapping of ``name`` and dotted keys of the pool
+            file changes it, and a key whose value is a list is a sweep:
+            ``{name: liars.yaml, models.liar.kind: [wrong, silent]}`` is two pools (:mod:`goa_torch.bench.pools`).
         tasks: names or :class:`TaskConfig`.
         seeds: random streams of decoding; each question is answered once for each.
         baseline: label or name of the method that the others are compared with; the first by default.
+        baseline_pool: name of the pool that the others are compared with, each method with itself there, instead of
+            methods with a baseline.
         sampling: see :class:`SamplingChanges`.
         batch_questions: questions that are answered side by side.
         validation: tasks like ``tasks``, for choosing the agent of a method that says ``agent: best``, and for
@@ -83,6 +88,7 @@ class ExperimentConfig:
     tasks: list[Any]
     seeds: list[int] = field(default_factory=lambda: [0])
     baseline: str | None = None
+    baseline_pool: str | None = None
     sampling: Any = field(default_factory=dict)
     batch_questions: int = 48
     validation: list[Any] = field(default_factory=list)
@@ -99,7 +105,7 @@ class Experiment:
 
     place: Place
     methods: list[dict[str, Any]]
-    pools: list[str]
+    pools: list[Entry]
     tasks: list[TaskConfig]
     validation: list[TaskConfig]
     sampling: SamplingChanges
@@ -157,8 +163,11 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = (), limit: int 
     for key, listed in (("methods", methods), ("pool", pools), ("tasks", tasks), ("seeds", config.seeds)):
         if not listed:
             raise UserError(f"{place / key}: list at least one")
-    if any(not isinstance(pool, str) or not pool for pool in pools):
-        raise UserError(f"{place / 'pool'}: must be the name or path of a pool, or a list of them, not {config.pool!r}")
+    if (wrong := check_entries(pools)) is not None:
+        raise UserError(f"{place / 'pool'}: must be the name or path of a pool, a mapping with 'name' and what to "
+                        f"change in its file, or a list of them, not {wrong!r}")
+    if config.baseline is not None and config.baseline_pool is not None:
+        raise UserError(f"{place / 'baseline_pool'}: give baseline or baseline_pool, not both")
     for key, listed in (("pool", pools), ("seeds", config.seeds), ("tasks", [t.label for t in tasks]),
                         ("validation", [t.label for t in validation])):
         twice = [entry for i, entry in enumerate(listed) if entry in listed[:i]]
@@ -224,7 +233,10 @@ def _near(place: Place, name: str) -> str:
     return str(beside.resolve()) if beside.is_file() else str(Path(name).resolve()) if Path(name).is_file() else name
 
 
-def _pool(place: Place, name: str) -> str:
+def _pool(place: Place, entry: Entry) -> Entry:
+    if isinstance(entry, dict):
+        return entry | {"name": _pool(place, entry["name"])}
+    name = entry
     return _near(place, name) if name.endswith((".yaml", ".yml")) or len(Path(name).parts) > 1 else name
 
 

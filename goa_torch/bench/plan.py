@@ -16,6 +16,7 @@ from ..agents.prompts import PromptSet
 from ..errors import UserError, unknown
 from ..types import Question
 from .config import Experiment, SamplingChanges, TaskConfig
+from .pools import load_pools
 from .store import changes
 
 if TYPE_CHECKING:
@@ -115,15 +116,9 @@ def make_plan(experiment: Experiment, pools: Mapping[str, Pool] | None = None) -
         UserError: an unknown method, setting, task or pool, a missing or empty file, a setting that does not fit the
             pool, and whatever else can be known before the first call.
     """
-    from ..agents.pools import load_pool
-
     where = str(experiment.place.file)
-    given, found = dict(pools or {}), {}
-    for name in experiment.pools:
-        pool = given[name] if name in given else load_pool(name)
-        if pool.name in found:
-            raise UserError(f"{where}, pool: two pools are named {pool.name!r}; rename one")
-        found[pool.name] = _with_sampling(pool, experiment.sampling, where)
+    loaded = load_pools(experiment.pools, dict(pools or {}), where)
+    found = {name: _with_sampling(pool, experiment.sampling, where) for name, pool in loaded.items()}
     cells = _cells(experiment, list(found))
     candidates = [
         Cell(f"single(agent={agent.name})" + (f" @ {name}" if len(found) > 1 else ""), name, "single",
@@ -183,11 +178,17 @@ def _cells(experiment: Experiment, pools: Sequence[str]) -> list[Cell]:
         if labels.count(label) > 1:
             raise UserError(f"{where}: {label!r} is listed twice; give each a 'label' of its own")
     baseline = _baseline(experiment.config.baseline, rows, where)
-    many = len(pools) > 1
-    return [
-        Cell(f"{label} @ {pool}" if many else label, pool, name, row, f"{baseline} @ {pool}" if many else baseline)
-        for pool in pools for label, row, name in rows
-    ]
+    many, reference = len(pools) > 1, experiment.config.baseline_pool
+    if reference is not None and reference not in pools:
+        raise unknown("pool", reference, pools, f"{experiment.place.file}, baseline_pool")
+
+    def compared(label: str, pool: str) -> str:
+        if not many:
+            return baseline if reference is None else label
+        return f"{baseline} @ {pool}" if reference is None else f"{label} @ {reference}"
+
+    return [Cell(f"{label} @ {pool}" if many else label, pool, name, row, compared(label, pool))
+            for pool in pools for label, row, name in rows]
 
 
 def _tell_apart(rows: list[tuple[str, dict[str, Any], str]]) -> list[tuple[str, dict[str, Any], str]]:

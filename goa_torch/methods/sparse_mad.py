@@ -21,7 +21,8 @@ class SparseMAD(Debate):
     without neighbours is called once). The defaults are a ring of six and four rounds (?).
 
     Args:
-        graph: ``complete``, ``ring``, ``random_regular``, ``erdos_renyi``, ``chain``, ``star``, ``tree``, ``layered``.
+        graph: ``complete``, ``ring``, ``random_regular``, ``erdos_renyi``, ``chain``, ``star``, ``tree``,
+            ``layered``, ``alone`` (everybody rereads only its own reply: the control of a debate at equal calls).
             Positions are copies, or agents as they are listed.
         k: neighbours in ``ring`` and ``random_regular``, children in ``tree``.
         density: D of ``erdos_renyi``.

@@ -68,6 +68,11 @@ def complete(n: int) -> Tensor:
     return both_ways(mesh(n))
 
 
+def alone(n: int) -> Tensor:
+    """Everybody to itself, [2, n]: agents that reread their own reply, for as many calls as a debate."""
+    return torch.arange(n).expand(2, n).clone()
+
+
 def ring(n: int, k: int = 2) -> Tensor:
     """From the k nearest places (-1, 1, -2, 2, ...), [2, n min(k, n - 1)]."""
     k = min(k, n - 1)
@@ -140,7 +145,7 @@ def both_ways(edge_index: Tensor) -> Tensor:
 
 _DAGS = ("chain", "star", "tree", "mesh", "layered", "random")
 _DRAWN = ("random", "random_regular", "erdos_renyi")
-_GRAPHS = ("complete", "ring", "random_regular", "erdos_renyi", "chain", "star", "tree", "layered")
+_GRAPHS = ("complete", "ring", "random_regular", "erdos_renyi", "chain", "star", "tree", "layered", "alone")
 
 
 def graph_names(directed: bool = False) -> tuple[str, ...]:
@@ -170,7 +175,9 @@ def graph_edges(name: str, n: int, k: int = 2, density: float = 0.4, draw: Draw 
         return ring(n, k)
     if name == "random_regular":
         return random_regular(n, k, draw)
-    return complete(n) if name == "complete" else erdos_renyi(n, density, draw)
+    if name == "erdos_renyi":
+        return erdos_renyi(n, density, draw)
+    return alone(n) if name == "alone" else complete(n)
 
 
 def generations(edge_index: Tensor, n: int) -> Tensor:

@@ -165,6 +165,13 @@ def test_sparse_debates_run_over_any_graph(graph):
         assert len(pairs) == 2 * round(0.4 * 15)
 
 
+def test_who_is_alone_rereads_its_own_reply_and_nobody_elses():
+    method = build_method("sparse_mad", echo_pool(), graph="alone", n=None, rounds=3)
+    [result] = method(questions(1))
+    assert result.usage.calls == 3 * len(method.pool)
+    assert {(s, r) for pairs in rounds(result) for s, r in pairs} == {(i, i) for i in range(len(method.pool))}
+
+
 @pytest.mark.parametrize("name, settings", [("sparse_mad", {"graph": "erdos_renyi", "n": None}),
                                             ("sparse_mad", {"graph": "random_regular", "n": None}),
                                             ("macnet", {"graph": "random", "n": None})])
