@@ -16,6 +16,7 @@ from goa_torch.analysis.hypothetical import random_peers_graph, ring_graph, smal
 from goa_torch.analysis.mixing import disagreement
 from goa_torch.analysis.paths import path_lengths
 from goa_torch.analysis.reach import complete
+from goa_torch.analysis.reached import Outcomes, reach_correlation, reach_effect
 from goa_torch.analysis.spectra import transition
 from goa_torch.analysis.temporal import temporal_reach
 from goa_torch.analysis.travel import chain_rounds, in_time
@@ -150,3 +151,39 @@ def test_a_recorded_graph_says_whether_the_work_could_arrive():
 def test_numbers_that_make_no_graph_are_refused(call, said):
     with pytest.raises(UserError, match=said):
         call()
+
+
+def outcomes(reached_gain, seed=0, cells=6, questions=80, seeds=3):
+    """Right with probability .1, and ``reached_gain`` more if reached; a cell reaches more the higher its number."""
+    rng = np.random.default_rng(seed)
+    cell, question, _ = (a.ravel() for a in np.meshgrid(*map(np.arange, (cells, questions, seeds)), indexing="ij"))
+    reached = rng.random(cell.size) < cell / (cells - 1)
+    right = rng.random(cell.size) < 0.1 + reached_gain * reached
+    return Outcomes(cell, question % 2, question, right, reached)
+
+
+def test_what_is_right_because_it_was_reached_is_told_from_what_is_not():
+    for gain in (0.0, 0.4):
+        effect = reach_effect(outcomes(gain), draws=500)
+        assert effect.low < gain < effect.high and effect.high - effect.low < 0.2
+    assert reach_correlation(outcomes(0.6), draws=500).low > 0.9
+    none = reach_correlation(outcomes(0.0), draws=500)
+    assert none.low < 0 < none.high
+
+
+def test_cells_that_are_all_reached_or_not_at_all_say_nothing_about_the_effect():
+    table = outcomes(0.4)
+    assert math.isnan(reach_effect(table.only((table.cell == 0) | (table.cell == 5)), draws=50).value)
+    assert math.isnan(reach_correlation(table.only(table.cell == 0), draws=50).value)
+    with pytest.raises(ValueError, match="no outcomes"):
+        reach_effect(table.only(table.cell < 0))
+
+
+def test_numbers_of_questions_and_order_of_rows_change_nothing():
+    table = outcomes(0.3)
+    order = np.random.default_rng(5).permutation(len(table.cell))
+    moved = Outcomes(*(getattr(table, name)[order] for name in ("cell", "stratum")), 7 + 3 * table.question[order],
+                     table.right[order], table.reached[order])
+    for measure in (reach_effect, reach_correlation):
+        first, second = measure(table, draws=50), measure(moved, draws=50)
+        assert (first.value, first.low) == pytest.approx((second.value, second.low))
