@@ -138,10 +138,19 @@ def make_plan(experiment: Experiment, pools: Mapping[str, Pool] | None = None) -
             configs[cell.label]["prompts"] = prompts
         if learned := getattr(method, "fingerprint", None):  # what a checkpoint holds, whatever its name
             configs[cell.label]["fingerprint"] = learned
-    tests = {task.label: _questions(task, where) for task in experiment.tasks}
+    tests = test_questions(experiment)
     validation = {task.label: _questions(task, where) for task in experiment.validation} if candidates else {}
     _check_disjoint(tests, validation, where)
     return Plan(experiment, found, cells, candidates, tests, validation, configs)
+
+
+def test_questions(experiment: Experiment) -> dict[str, list[Question]]:
+    """The questions of each task by its label.
+
+    Raises:
+        UserError: for a task whose questions cannot be had.
+    """
+    return {task.label: _questions(task, str(experiment.place.file)) for task in experiment.tasks}
 
 
 def digest(questions: Iterable[Question]) -> str:
