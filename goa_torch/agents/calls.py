@@ -15,11 +15,14 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .. import randomness
 from ..types import Call, Chat, Message, Options, Purpose, Question, Reply, Sampling, Span, Usage
 from .base import Agent, LanguageModel
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 #: One call to a model: the chat, and how the reply is decoded or which replies are weighed against each other.
 Item = tuple[LanguageModel, Chat, Sampling | Options]
@@ -324,3 +327,17 @@ class Recorder:
             )
             replies.append(reply)
         return replies
+
+    def embed(self, agent: Agent, questions: Sequence[int], texts: Sequence[str], purpose: Purpose) -> Tensor:
+        """A vector of unit length for each of ``texts``, [n, d], by the agent's model. Each is recorded as a call for
+        the question at its place in ``questions``: its prompt is read, nothing is generated."""
+        started = time.perf_counter()
+        vectors = agent.model.embed(texts)
+        seconds = (time.perf_counter() - started) / max(1, len(texts))
+        for question in set(questions):
+            self._depth[question] += 1
+        for question, text in zip(questions, texts, strict=True):
+            tokens = agent.model.count_tokens(Chat((Message.of("user", text),))) or 0
+            self.calls[question].append(Call(purpose, agent.name, self.questions[question].id, 0,
+                                             self._depth[question], Usage(1, tokens, seconds=seconds)))
+        return vectors

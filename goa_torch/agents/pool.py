@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 from ..errors import UserError, unknown
 from ..types import Purpose, Sampling
@@ -37,6 +39,7 @@ class Pool:
     name: str = "pool"
     variables: dict[str, object] = field(default_factory=dict)
     judging: str = "text"
+    _searched: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
     def __init__(self, agents: Sequence[Agent], prompts: PromptSet, meta: Agent | str | None = None,
                  sampling: Sampling | Mapping[Purpose, Sampling] | None = None, name: str = "pool",
@@ -45,7 +48,7 @@ class Pool:
         if not self.agents:
             raise UserError(f"pool {name!r} has no agents; list at least one")
         names = [agent.name for agent in self.agents]
-        twice = sorted({n for n in names if names.count(n) > 1})
+        twice = sorted(name for name, count in Counter(names).items() if count > 1)
         if twice:
             raise UserError(f"pool {name!r} lists agent {twice[0]!r} twice; names must be unique")
         if isinstance(meta, str) and meta not in names:
@@ -71,6 +74,7 @@ class Pool:
         if judging not in JUDGING:
             raise unknown("way of judging", judging, JUDGING, f"pool {name!r}, judging")
         self.judging = judging
+        self._searched = {}
 
     def __len__(self) -> int:
         return len(self.agents)
@@ -91,6 +95,16 @@ class Pool:
         """Every model once, the meta-LLM's included."""
         return list({id(a.model): a.model for a in [*self.agents, self.meta]}.values())
 
+    def searched(self, by: str, cards: tuple[str, ...], read: Callable[[], Any]) -> Any:
+        """What a search made of the texts of ``cards``: ``read()`` the first time, and kept from then on.
+
+        Args:
+            by: what the search compares by (a model's fingerprint, say).
+        """
+        if (by, cards) not in self._searched:
+            self._searched[by, cards] = read()
+        return self._searched[by, cards]
+
     def with_sampling(self, **changes: object) -> Pool:
         """The same pool, decoding changed for every purpose (``temperature=0``, say)."""
         known = [f.name for f in fields(Sampling)]
@@ -98,7 +112,9 @@ class Pool:
             if change not in known:
                 raise unknown("setting", change, known, "sampling")
         changed = {purpose: replace(how, **changes) for purpose, how in self.sampling.items()}  # type: ignore[arg-type]
-        return Pool(self.agents, self.prompts, self.meta, changed, self.name, self.variables, self.judging)
+        pool = Pool(self.agents, self.prompts, self.meta, changed, self.name, self.variables, self.judging)
+        pool._searched = self._searched
+        return pool
 
     def check(self) -> None:
         """Loads or reaches every model, so that what is wrong shows before the first call."""

@@ -28,7 +28,8 @@ class PromptSet:
 
     Templates see ``agent`` (name, card, system), ``question`` (text, instruction, choices, category), ``own`` (the
     receiver's latest reply or ``None``) and ``messages`` (each with ``text``, ``weight``, ``relevance`` in words or
-    ``None``, ``domain``, ``number``), plus what a purpose adds: ``cards`` and ``k`` for *select*.
+    ``None``, ``domain``, ``number``), plus what a purpose adds: ``cards``, the ``names`` of
+    their agents and ``k`` for *select*.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -135,6 +136,7 @@ _SAMPLE: dict[str, Any] = {
     "question": {"text": Span("a question"), "instruction": "End with the answer.", "category": "algebra",
                  "choices": [Span("a choice")], "task": "a task"},
     "own": Span("a reply", sender=0), "messages": [_message(1), _message(2)], "cards": ["domain: math", "domain: law"],
+    "names": ["math", "law"],
     "k": 1, "n": 2, "largest": 2, "feedback": Span("feedback"), "summaries": [Span("a summary"), Span("a summary")],
     "instructions": [Span("an instruction"), None],
     "groups": [{"answer": Span("an answer"), "count": 1, "texts": [Span("a reply", sender=1)]},

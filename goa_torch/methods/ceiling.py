@@ -70,9 +70,8 @@ def perfect_pool(pool: Pool, skills: Skills | None = None) -> Pool:
 
     agents = [replaced(agent) for agent in pool.agents]
     meta = pool.meta.name if pool.meta in pool.agents else replaced(pool.meta)
-    shown = [able[pool.agents[i].name] for i in pool.canonical]  # as cards are shown
     return Pool(agents, _Symbols(), meta, Sampling(temperature=0.0, max_new_tokens=64), f"perfect {pool.name}",
-                {"skills": shown})
+                {"skills": able})
 
 
 class _Symbols(PromptSet):
@@ -97,7 +96,7 @@ class _Symbols(PromptSet):
         keep = {"own", "messages", "k", "largest"}
         facts = {key: _texts(value) for key, value in variables.items() if key in keep}
         facts |= {"purpose": purpose, "question": _texts(variables["question"]["text"]),
-                  "skills": variables["pool"]["skills"]}
+                  "skills": [variables["pool"]["skills"][name] for name in variables.get("names", ())]}
         return (Message.of("user", json.dumps(facts)),)
 
 

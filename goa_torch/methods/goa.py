@@ -13,7 +13,7 @@ from ..errors import UserError
 from ..nn.agent_conv import AgentConv
 from ..nn.readout import MaxReadout, MeanReadout, domain_rank
 from ..nn.scoring import Scoring
-from ..nn.selection import Everyone, TopK, check_k
+from ..nn.selection import Everyone, TopK, check_k, shortlist_of
 from ..nn.speaking import WEIGHTINGS, Receiver, speak
 from ..topology.fixed import Complete
 from ..topology.relevance import Relevance
@@ -71,11 +71,19 @@ class GoA(Method):
             is the probability they give to each number, same calls (?); the pool's way by default, always ``text``
             in mode ``released``.
         tries: calls to a judge or to the selecting meta-LLM at most (paper: 1, released: 3).
+        shortlist: for large pools: the meta-LLM reads only so many cards, found by a search
+            (:class:`~goa_torch.nn.shortlist.Shortlist`); all by default.
+        shortlist_by: ``words`` (no call), or ``embedding``: vectors of the meta-LLM (one more call, which generates
+            nothing).
+        pairs: for many agents: a judge reads only so many replies, in a balanced draw
+            (:func:`~goa_torch.nn.scoring.sampled_pairs`); all others' by default. At least 2: who reads a single reply
+            has nothing to compare it with.
     """
 
     def __init__(self, pool: Pool, k: int | None = None, tau: float = 0.05, readout: str = "max", mode: str = "paper",
                  flow: str = "both", weights: str = "relevance", weighting: str = "words", graph: str = "relevance",
-                 rounds: int = 1, tries: int | None = None, judging: str | None = None) -> None:
+                 rounds: int = 1, tries: int | None = None, judging: str | None = None,
+                 shortlist: int | None = None, shortlist_by: str = "words", pairs: int | None = None) -> None:
         check_choice("goa", "readout", readout, ("max", "mean"))
         check_choice("goa", "mode", mode, ("paper", "released"))
         check_choice("goa", "flow", flow, ("both", "reversed", "source_to_target", "target_to_source"))
@@ -89,10 +97,13 @@ class GoA(Method):
         check_number("goa", "tau", tau, 0, len(pool))
         released = mode == "released"
         check_choice("goa", "judging", judging, ("text", "likelihood", None))
+        if pairs is not None:
+            check_count("goa", "pairs", pairs, 2)
         if complete:
             defaults = self.parameters_of()
             for name, value in (("mode", mode), ("tau", tau), ("flow", flow), ("weights", weights), ("tries", tries),
-                                ("judging", judging)):
+                                ("judging", judging), ("shortlist", shortlist), ("shortlist_by", shortlist_by),
+                                ("pairs", pairs)):
                 if value != defaults[name]:
                     raise UserError(f"goa: {name} = {value!r} does not go with graph = 'complete', which has all "
                                     "agents, weights 1 and no scores; leave it out")
@@ -113,9 +124,9 @@ class GoA(Method):
                 check_choice("goa", "k with graph='complete'", k, (len(pool),))
             super().__init__(pool, Everyone(), decide, Complete(self_loops=True), passing, FixedRounds(rounds))
         else:
-            connect = Relevance(Scoring(tau, mode, tries, judging), flow, weights == "ones", released,
+            connect = Relevance(Scoring(tau, mode, tries, judging, pairs), flow, weights == "ones", released,
                                 released and readout == "max", domain_rank if released else None)
-            select = TopK(k, tries, judging=judging)
+            select = TopK(k, tries, judging=judging, shortlist=shortlist_of("goa", pool, k, shortlist, shortlist_by))
             super().__init__(pool, select, decide, connect, passing, FixedRounds(None), prompts)
         self.released = released
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..nn.readout import LastReadout
-from ..nn.selection import Copies, TopK
+from ..nn.selection import Copies, TopK, shortlist_of
 from .base import Method, check_count
 
 if TYPE_CHECKING:
@@ -30,8 +30,11 @@ class RoutedSingle(Method):
 
     Args:
         tries: calls to the meta-LLM at most until its choice can be read.
+        shortlist: the meta-LLM reads only so many cards, found by a search; all by default.
+        shortlist_by: ``words`` or ``embedding`` (one more call), see :class:`~goa_torch.nn.shortlist.Shortlist`.
     """
 
-    def __init__(self, pool: Pool, tries: int = 1) -> None:
+    def __init__(self, pool: Pool, tries: int = 1, shortlist: int | None = None, shortlist_by: str = "words") -> None:
         check_count("routed_single", "tries", tries)
-        super().__init__(pool, TopK(1, tries, judging=pool.judging), LastReadout())
+        few = shortlist_of("routed_single", pool, 1, shortlist, shortlist_by)
+        super().__init__(pool, TopK(1, tries, judging=pool.judging, shortlist=few), LastReadout())

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.utils import scatter
 
+from .. import randomness
 from ..agents.calls import option_probabilities
 from .edges import complete_edges, plain
 from .inbox import RankedMessagePassing
@@ -44,6 +46,30 @@ def relevance_from_scores(judge: Tensor, judged: Tensor, score: Tensor, batch: T
     return torch.where(total > 0, mean / torch.where(total > 0, total, torch.ones_like(total)), torch.zeros_like(mean))
 
 
+def sampled_pairs(state: State, judged: Tensor, pairs: int) -> Tensor:
+    """``edge_index`` [2, E] (judged, judge) in which every judge reads at most ``pairs`` others of its question, and no
+    reply is read more often than another by judges that are judged themselves: around a circle in an order drawn from
+    the stream (seed, question), everybody judges the ``pairs`` that follow.
+
+    Args:
+        judged: [n] bool, whose replies there are to judge.
+    """
+    edges = []
+    for question in range(state.num_graphs):
+        asked = state.questions[question]
+        lots = {node: randomness.uniforms([randomness.stream(
+            state.recorder.seed, asked.task, asked.id, "score", state.agent_of(node).name,
+            int(state.instance[node]))], 0)[0] for node in state.nodes_of(question)}
+        circle = sorted(lots, key=lots.__getitem__)
+        there = np.array([bool(judged[node]) for node in circle])
+        replies = [node for node, has in zip(circle, there) if has]
+        for judge, before in zip(circle, np.cumsum(there) - there):  # replies that come earlier on the circle
+            first = int(before) + int(judged[judge])
+            others = len(replies) - int(judged[judge])
+            edges += [(replies[(first + step) % len(replies)], judge) for step in range(min(pairs, others))]
+    return torch.tensor(sorted(edges), dtype=torch.long).reshape(-1, 2).t()
+
+
 class Scoring(RankedMessagePassing):
     """Every node judges the replies of all others of its question (never its own); S, then pruning.
 
@@ -58,18 +84,22 @@ class Scoring(RankedMessagePassing):
         tries: calls to a judge at most (a likelihood is asked for once: it would be the same again).
         judging: ``text``: a judge writes its scores; ``likelihood``: they are the probabilities it gives to the
             numbers of the replies when asked which is best (template ``prefer``; one call, nothing to misread).
+        pairs: how many replies a judge reads at most, of all others' (:func:`sampled_pairs`); all by default. As many
+            calls, but prompts that do not grow with the number of agents. Scores still sum to 1 for each judge, so S
+            has the same mean, and more spread.
     """
 
     #: What a judge is asked where likelihoods count.
     template = "prefer"
 
     def __init__(self, tau: float = 0.05, mode: Mode = "paper", tries: int = 1,
-                 judging: str = "text") -> None:
+                 judging: str = "text", pairs: int | None = None) -> None:
         super().__init__()
         self.tau = tau
         self.mode = mode
         self.tries = tries
         self.judging = judging
+        self.pairs = pairs
 
     @property
     def needs_templates(self) -> tuple[str, ...]:
@@ -78,9 +108,12 @@ class Scoring(RankedMessagePassing):
 
     def forward(self, state: State, prompts: PromptSet | None = None) -> Tensor:
         """S [n], after one batched call to all judges (and one for each further try)."""
-        edge_index = complete_edges(state.batch)
         candidates = torch.tensor([not reply.failed for reply in state.replies], dtype=torch.bool)
-        edge_index = edge_index[:, candidates[edge_index[0]]]  # who said nothing is not judged
+        if self.pairs is None:
+            edge_index = complete_edges(state.batch)
+            edge_index = edge_index[:, candidates[edge_index[0]]]  # who said nothing is not judged
+        else:
+            edge_index = sampled_pairs(state, candidates, self.pairs)
         inboxes = self.inbox(plain(edge_index), state.order)
         cut: dict[int, list[int]] = {}
         scores = self.judge(state, inboxes, prompts, cut)

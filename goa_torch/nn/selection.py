@@ -10,10 +10,11 @@ from torch import nn
 
 from .. import randomness
 from ..agents.calls import Recorder, Request, option_probabilities
-from ..errors import UserError
+from ..errors import UserError, unknown
 from ..state import State
 from ..types import Message, Purpose, Reply, Span
 from .reading import read_indices
+from .shortlist import SEARCHES, Shortlist
 
 if TYPE_CHECKING:
     from ..agents.base import Agent
@@ -71,19 +72,21 @@ class TopK(nn.Module):
         prompts: other templates than the pool's.
         judging: ``text``: the meta-LLM writes its choice; ``likelihood``: the k agents to whose numbers it gives most
             probability when asked which is best (template ``route``).
+        shortlist: which cards the meta-LLM reads, where the pool has too many; all by default.
     """
 
     #: What the meta-LLM is asked where likelihoods count.
     template = "route"
 
     def __init__(self, k: int = 3, tries: int = 1, copies: int = 1, prompts: PromptSet | None = None,
-                 judging: str = "text") -> None:
+                 judging: str = "text", shortlist: Shortlist | None = None) -> None:
         super().__init__()
         self.k = k
         self.tries = tries
         self.copies = copies
         self.prompts = prompts
         self.judging = judging
+        self.shortlist = shortlist
 
     @property
     def needs_templates(self) -> tuple[str, ...]:
@@ -92,23 +95,26 @@ class TopK(nn.Module):
         return (chooses, "difficulty") if self.k == -1 else (chooses,)
 
     def forward(self, questions: Sequence[Question], pool: Pool, recorder: Recorder) -> State:
-        shown = [pool.agents[i] for i in pool.canonical]
         n = len(questions)
+        shown = [[pool.agents[i] for i in pool.canonical]] * n
+        if self.shortlist is not None:
+            shown = self.shortlist(questions, pool, recorder)
         wanted = [self.k] * n
         rated: list[Reply | None] = [None] * n
         if self.k == -1:
-            rated = self._ask(pool, recorder, range(n), [{"largest": min(6, len(pool))}] * n, "difficulty", 0)
-            wanted = [_difficulty(reply, min(6, len(pool))) for reply in rated]
+            largest = min(6, len(pool), *map(len, shown))
+            rated = self._ask(pool, recorder, range(n), [{"largest": largest}] * n, "difficulty", 0)
+            wanted = [_difficulty(reply, largest) for reply in rated]
         chosen: list[list[Agent] | None] = [None] * n
         texts: list[str | None] = [None] * n
         unparsed = [0] * n
         weighed: dict[int, list[float]] = {}
         weighs = self.judging == "likelihood"
-        options = option_labels(len(shown), first=0) if weighs else None
         waiting = list(range(n))
         for attempt in range(1 if weighs else self.tries):
-            cards = [str(agent.card) for agent in shown]
-            facts = [{"cards": cards, "k": wanted[q], "n": len(cards)} for q in waiting]
+            facts = [{"cards": [str(agent.card) for agent in shown[q]], "names": [agent.name for agent in shown[q]],
+                      "k": wanted[q], "n": len(shown[q])} for q in waiting]
+            options = [option_labels(len(shown[q]), first=0) for q in waiting] if weighs else None
             template = self.template if weighs else "select"
             for question, reply in zip(waiting, self._ask(pool, recorder, waiting, facts, template, attempt, options)):
                 if weighs:
@@ -117,22 +123,26 @@ class TopK(nn.Module):
                     read = read[: wanted[question]] or None
                 else:
                     texts[question] = reply.text
-                    read = None if reply.failed else read_indices(reply.text, len(shown), wanted[question])
+                    read = None if reply.failed else read_indices(reply.text, len(shown[question]), wanted[question])
                 if read is None:
                     unparsed[question] += 1
                 else:
-                    chosen[question] = [shown[i] for i in read]
+                    chosen[question] = [shown[question][i] for i in read]
             waiting = [q for q in waiting if chosen[q] is None]
             if not waiting:
                 break
         for question in waiting:
             asked = questions[question]
-            lots = {a.name: randomness.stream(recorder.seed, asked.task, asked.id, "select", a.name) for a in shown}
-            chosen[question] = sorted(shown, key=lambda agent: lots[agent.name])[: wanted[question]]
+            listed = shown[question]
+            lots = {a.name: randomness.stream(recorder.seed, asked.task, asked.id, "select", a.name) for a in listed}
+            chosen[question] = sorted(listed, key=lambda agent: lots[agent.name])[: wanted[question]]
         state = State.collate(questions, pool, recorder, [members * self.copies for members in chosen])
         facts = {q: {"text": texts[q], "unparsed": unparsed[q], "fallback": q in set(waiting)} for q in range(n)}
         for question, probabilities in weighed.items():
-            facts[question]["probabilities"] = {a.name: p for a, p in zip(shown, probabilities)}
+            facts[question]["probabilities"] = {a.name: p for a, p in zip(shown[question], probabilities)}
+        if self.shortlist is not None:
+            for question, listed in enumerate(shown):
+                facts[question]["shortlist"] = [agent.name for agent in listed]
         for question, reply in enumerate(rated):
             if reply is not None:
                 facts[question] |= {"difficulty": wanted[question], "difficulty_text": reply.text}
@@ -140,10 +150,10 @@ class TopK(nn.Module):
         return state
 
     def _ask(self, pool: Pool, recorder: Recorder, asked: Sequence[int], facts: Sequence[dict[str, Any]],
-             template: str, draw: int, options: tuple[str, ...] | None = None) -> list[Reply]:
+             template: str, draw: int, options: Sequence[tuple[str, ...]] | None = None) -> list[Reply]:
         prompts = self.prompts or pool.prompts
         requests = []
-        for question, extra in zip(asked, facts):
+        for place, (question, extra) in enumerate(zip(asked, facts)):
             messages: tuple[Message, ...] = prompts.render(template, {
                 "agent": {"name": pool.meta.name, "card": str(pool.meta.card), "system": pool.meta.system,
                           "domain": pool.meta.card.domain},
@@ -153,7 +163,7 @@ class TopK(nn.Module):
             })
             purpose: Purpose = "select"
             requests.append(Request(pool.meta, messages, purpose, question, 0, 1 if template == "difficulty" else 0,
-                                    draw, options))
+                                    draw, options[place] if options else None))
         return recorder.ask(requests)
 
     def extra_repr(self) -> str:
@@ -184,6 +194,25 @@ def log_selection(state: State, by: str, facts: dict[int, dict[str, Any]] | None
                  for v in state.nodes_of(question)]
         more = {"text": None, "unparsed": 0, "fallback": False} | ((facts or {}).get(question) or {})
         state.log(question, "select", by=by, nodes=nodes, **more)
+
+
+def shortlist_of(method: str, pool: Pool, k: int, size: int | None, by: str) -> Shortlist | None:
+    """The search that ``method`` asks for with its settings ``shortlist`` and ``shortlist_by``; ``None`` for none.
+
+    Raises:
+        UserError: for settings that do not go with the pool or with each other.
+    """
+    if by not in SEARCHES:
+        raise unknown("search", by, SEARCHES, f"{method}: shortlist_by")
+    if size is None:
+        return None
+    least = max(k, 1)
+    if isinstance(size, bool) or not isinstance(size, Integral) or size < least:
+        raise UserError(f"{method}: shortlist = {size!r} must be a whole number of at least {least}, the agents that "
+                        "are chosen from it")
+    search = Shortlist(int(size), by)
+    search.check(pool, method)
+    return search
 
 
 def check_k(k: int, pool: Pool, method: str) -> None:

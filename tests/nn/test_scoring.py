@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goa_torch.agents.calls import Recorder
+from goa_torch.methods import build_method
 from goa_torch.nn.agent_conv import first_answers
-from goa_torch.nn.scoring import Scoring, relevance_from_scores
-from goa_torch.nn.selection import Everyone
-from tests.worlds import echo_pool, questions, say_by_purpose
+from goa_torch.nn.edges import complete_edges
+from goa_torch.nn.scoring import Scoring, relevance_from_scores, sampled_pairs
+from goa_torch.nn.selection import Copies, Everyone
+from tests.worlds import DOMAINS, echo_pool, questions, say_by_purpose
 
 
 def scored(outputs, n=3, **settings):
@@ -91,7 +93,7 @@ def test_no_score_at_all_is_relevance_zero_with_finite_gradients(mode):
     assert torch.isfinite(zero.grad).all()
 
 
-def given(numbers, n=3):
+def judged_as(numbers, n=3):
     """Judges of three agents, who write ``numbers[name]``."""
     def say(chat):
         if "numbers between" not in chat.text:
@@ -102,9 +104,9 @@ def given(numbers, n=3):
 
 
 def test_arithmetic_decides_no_tie():
-    state = given({"code": "0.3, 0.7", "general": "0.2, 0.8", "math": "0.7, 0.3"})  # code, general, math
+    state = judged_as({"code": "0.3, 0.7", "general": "0.2, 0.8", "math": "0.7, 0.3"})  # code, general, math
     assert state.relevance[:3].tolist() == [0.9, 0.6, 1.5]
-    state = given({"code": "0.4, 0.6", "general": "0.3, 0.7", "math": "0.4, 0.6"})
+    state = judged_as({"code": "0.4, 0.6", "general": "0.3, 0.7", "math": "0.4, 0.6"})
     assert state.relevance[0].item() == 0.7 and state.relevance[1].item() == 1.0  # .4 + .6, not 1.0000001
 
 
@@ -131,3 +133,46 @@ def test_a_lone_reply_gets_one_whatever_its_judge_writes(mode):
         assert state.relevance.tolist() == ([1.0] * 4 if mode == "paper" else [0.5] * 4) and state.kept.all()
     state = scored(lambda chat: None if "Write one number" in chat.text else "I say x", n=2, mode=mode)
     assert state.traces[0]["stages"][-1]["unparsed"] == 2
+
+
+@given(st.integers(1, 9), st.integers(2, 9), st.integers(0, 3))
+@settings(max_examples=40, deadline=None)
+def test_a_sample_of_pairs_is_balanced(n, pairs, seed):
+    pool = echo_pool(n=1)
+    asked = questions(2)
+    state = Copies(n=n)(asked, pool, Recorder(asked, seed, pool.sampling))
+    judged, judge = sampled_pairs(state, torch.ones(2 * n, dtype=torch.bool), pairs)
+    wanted = min(pairs, n - 1)
+    assert torch.bincount(judged, minlength=2 * n).tolist() == [wanted] * (2 * n)
+    assert torch.bincount(judge, minlength=2 * n).tolist() == [wanted] * (2 * n)
+    assert not bool((judged == judge).any()) and torch.equal(state.batch[judged], state.batch[judge])
+    assert len(set(zip(judged.tolist(), judge.tolist()))) == 2 * n * wanted
+    if wanted == n - 1:
+        everybody = complete_edges(state.batch)
+        assert set(zip(judged.tolist(), judge.tolist())) == set(zip(*everybody.tolist()))
+
+
+def test_who_said_nothing_is_not_judged_in_a_sample_either_but_judges():
+    def say(chat):
+        return None if "You are code" in chat.text and "numbers between" not in chat.text else say_by_purpose(chat)
+
+    state = scored(say, n=6, pairs=3)
+    score = state.traces[0]["stages"][-1]
+    code = sorted(DOMAINS).index("code")
+    judged = [sum(row[j] is not None for row in score["matrix"]) for j in range(6)]
+    assert judged[code] == 0 and score["relevance"][code] == 0 and not score["kept"][code]
+    assert sum(value is not None for value in score["matrix"][code]) == 3
+    assert sum(score["relevance"]) == pytest.approx(6)
+
+
+def test_a_sample_of_pairs_costs_as_many_calls_and_shorter_prompts_whatever_the_listing():
+    full, few = (build_method("goa", echo_pool(say_by_purpose), k=6, **how)(questions(1))[0]
+                 for how in ({}, {"pairs": 2}))
+
+    def spent(result):
+        calls = [call for call in result.calls if call.purpose == "score"]
+        return len(calls), sum(call.usage.prompt_tokens for call in calls)
+
+    assert spent(full)[0] == spent(few)[0] == 6 and spent(few)[1] < spent(full)[1]
+    listed = build_method("goa", echo_pool(say_by_purpose, names=list(DOMAINS[::-1])), k=6, pairs=2)(questions(1))[0]
+    assert listed.trace["stages"][2] == few.trace["stages"][2]
