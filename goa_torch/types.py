@@ -48,7 +48,7 @@ class Heard:
 @dataclass(frozen=True, slots=True)
 class Span:
     """A piece of a prompt. ``sender`` is the node whose reply the text is, ``None`` for everything else; ``heard`` how
-    loudly the model hears it, ``None`` for as any text.
+    loudly the model hears it, ``None`` for as any text; ``own`` whether it is the receiver's own earlier reply.
 
     Models tokenise spans separately and never let the text of a span become a control token.
     """
@@ -56,6 +56,7 @@ class Span:
     text: str
     sender: int | None = None
     heard: Heard | None = None
+    own: bool = False
 
 
 @dataclass(frozen=True, slots=True)

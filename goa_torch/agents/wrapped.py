@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class WrappedModel(LanguageModel):
-    """Asks a model and changes what it says (:meth:`changed`); everything else is the model's.
+    """Asks a model and changes what it hears (:meth:`received`) and says (:meth:`changed`); all else is the model's.
 
     Args:
         source: folder or hub id of the model, see :class:`goa_torch.agents.hf.HFModel`.
@@ -39,23 +39,27 @@ class WrappedModel(LanguageModel):
     #: What messages call it.
     _what = "wrapped model"
 
+    def received(self, chat: Chat) -> Chat:
+        """What it hears instead of ``chat``."""
+        return chat
+
     def changed(self, chat: Chat, reply: Reply) -> Reply:
         """What it says instead of ``reply``, which did not fail."""
         return reply
 
     def generate(self, chats: Sequence[Chat], sampling: Sampling | Sequence[Sampling]) -> list[Reply]:
         self.model.need(GENERATE, f"{self._what} {self.name!r}")
-        replies = self.model.generate(chats, sampling)
+        replies = self.model.generate([self.received(chat) for chat in chats], sampling)
         return [reply if reply.failed else self.changed(chat, reply) for chat, reply in zip(chats, replies)]
 
     def log_likelihood(self, chats: Sequence[Chat], continuations: Sequence[str]) -> list[float]:
-        return self.model.log_likelihood(chats, continuations)
+        return self.model.log_likelihood([self.received(chat) for chat in chats], continuations)
 
     def embed(self, texts: Sequence[str]) -> Tensor:
         return self.model.embed(texts)
 
     def count_tokens(self, chat: Chat) -> int | None:
-        return self.model.count_tokens(chat)
+        return self.model.count_tokens(self.received(chat))
 
     def check(self) -> None:
         self.model.check()

@@ -50,7 +50,7 @@ class ChatConv(AgentConv):
             own = state.replies[receiver.node]
             if own.text is None:
                 return render(state, receiver, "pass", self.weighting, self.label_ones, prompts)
-            latest[receiver.node] = (Message("assistant", (Span(own.text, sender=receiver.node),)),
+            latest[receiver.node] = (Message("assistant", (Span(own.text, sender=receiver.node, own=True),)),
                                      *(m for m in messages if m.role != "system"))
             past = [message for turn in receiver.past for message in turn]
             return (*openings[receiver.node], *past, *latest[receiver.node])

@@ -108,7 +108,7 @@ def render(state: State, receiver: Receiver, purpose: Purpose | str, weighting: 
     own = None
     if receiver.own is not None:
         reply = receiver.own_reply or state.replies[receiver.own]
-        own = Span(reply.text, sender=receiver.own) if reply.text is not None else None
+        own = Span(reply.text, sender=receiver.own, own=True) if reply.text is not None else None
     variables = {
         "agent": {"name": receiver.agent.name, "card": str(receiver.agent.card), "system": receiver.agent.system,
                   "domain": receiver.agent.card.domain},
