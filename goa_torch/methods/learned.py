@@ -11,7 +11,7 @@ from ..nn.speaking import WEIGHTINGS
 from ..topology.learned import controller_class
 from ..topology.learned.checkpoint import load_topology, topology_facts
 from ..topology.learned.edge_logits import EdgeLogits
-from ..topology.learned.staged import is_staged
+from ..topology.learned.turns import is_staged
 from .base import check_choice, check_count, check_number
 from .debate import Debate, method_name
 
@@ -55,7 +55,7 @@ class Learned(Debate):
             connect = load_for(kind, checkpoint, agents_of(pool, n, agent), **deployed)
             if is_staged(connect):
                 raise UserError(f"{kind}: {checkpoint} holds a graph in which agents speak in turn; run it with the "
-                                "method gptswarm or agentprune")
+                                f"method {topology_facts(checkpoint)['controller']}")
         else:
             connect = controller_class(controller).for_agents(agents_of(pool, n, agent), controller_seed, **deployed)
         how = weighting or ("attention_receiver" if weights == "soft" else "none")

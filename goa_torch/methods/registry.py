@@ -74,6 +74,9 @@ register("armor_mad", "goa_torch.methods.armor_mad:ArmorMAD",
 register("gptswarm", "goa_torch.methods.staged:GPTSwarm", "a learned acyclic graph, every agent speaks once", "n")
 register("agentprune", "goa_torch.methods.staged:AgentPrune",
          "learned edges within and between rounds, most of them pruned", "<= n T")
+register("agentdropout", "goa_torch.methods.agentdropout:AgentDropout",
+         "learned edges from which agents, then edges, are dropped by round", "<= n T")
+register("gdesigner", "goa_torch.methods.gdesigner:GDesigner", "a learned acyclic graph for each question", "<= n T")
 register("learned", "goa_torch.methods.learned:Learned", "debate over a topology learned by goa train", "<= n T")
 register("vote_tokens", "goa_torch.methods.vote_tokens:VoteTokens",
          "majority of the answers a token budget pays for", "<= n most")

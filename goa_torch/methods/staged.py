@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..errors import UserError
 from ..nn.agent_conv import AgentConv, first_answers
 from ..nn.readout import VoteReadout
 from ..topology.learned import controller_class
-from ..topology.learned.staged import Swarm
+from ..topology.learned.turns import Turns
 from .base import Method, check_count, check_number
 from .debate import method_name, participants
 from .learned import agents_of, load_for
@@ -28,7 +29,7 @@ class Staged(Method):
         n: copies of ``agent``; ``None`` for all agents of the pool.
     """
 
-    def __init__(self, pool: Pool, connect: Swarm, n: int | None = None, agent: str | None = None) -> None:
+    def __init__(self, pool: Pool, connect: Turns, n: int | None = None, agent: str | None = None) -> None:
         super().__init__(pool, participants(method_name(self), pool, n, agent), VoteReadout(), connect,
                          AgentConv("none"))
 
@@ -54,7 +55,8 @@ class GPTSwarm(Staged):
 
     def __init__(self, pool: Pool, checkpoint: str | None = None, threshold: float = 0.5, k: int | None = None,
                  spread: float = 0.1, controller_seed: int = 0, n: int | None = None, agent: str | None = None) -> None:
-        connect = _graph(self, "gptswarm", pool, checkpoint, threshold, k, controller_seed, n, agent, spread=spread)
+        connect = staged_graph(self, "gptswarm", pool, checkpoint, threshold, k, controller_seed, n, agent,
+                               spread=spread)
         super().__init__(pool, connect, n, agent)
 
 
@@ -72,18 +74,27 @@ class AgentPrune(Staged):
                  k: int | None = None, spread: float = 0.1, controller_seed: int = 0, n: int | None = None,
                  agent: str | None = None) -> None:
         check_count(method_name(self), "turns", turns)
-        connect = _graph(self, "agentprune", pool, checkpoint, threshold, k, controller_seed, n, agent, spread=spread,
-                         turns=turns)
+        connect = staged_graph(self, "agentprune", pool, checkpoint, threshold, k, controller_seed, n, agent,
+                               spread=spread, turns=turns)
         super().__init__(pool, connect, n, agent)
 
 
-def _graph(method: Method, name: str, pool: Pool, checkpoint: str | Path | None, threshold: float, k: int | None,
-           seed: int, n: int | None, agent: str | None, **untrained: Any) -> Swarm:
+def staged_graph(method: Method, name: str, pool: Pool, checkpoint: str | Path | None, threshold: float, k: int | None,
+                 seed: int, n: int | None, agent: str | None, **untrained: Any) -> Turns:
+    """The trained graph of a checkpoint, or an untrained one with the settings ``untrained``.
+
+    Raises:
+        UserError: if there is none, or it belongs to other agents or another method.
+    """
     kind = method_name(method)
     check_number(kind, "threshold", threshold, 0, 1)
     if k is not None:
         check_count(kind, "k", k)
     agents = agents_of(pool, n, agent)
     if checkpoint is not None:
-        return load_for(kind, checkpoint, agents, threshold=threshold, k=k)  # type: ignore[return-value]
+        found = load_for(kind, checkpoint, agents, threshold=threshold, k=k)
+        if not isinstance(found, controller_class(name)):
+            raise UserError(f"{kind}: {checkpoint} holds a {type(found).__name__}; run it with the method it was "
+                            "trained for")
+        return found  # type: ignore[return-value]
     return controller_class(name).for_agents(agents, seed, **untrained, threshold=threshold, k=k)

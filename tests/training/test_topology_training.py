@@ -122,7 +122,7 @@ def test_reliability_is_fitted_to_right_and_wrong_replies(training, tmp_path):
         train_topology(training, ["estimator.name=fit"], tmp_path / "other", quiet)
 
 
-@pytest.mark.parametrize("name", ["gptswarm", "agentprune"])
+@pytest.mark.parametrize("name", ["gptswarm", "agentprune", "agentdropout", "gdesigner"])
 def test_published_topologies_are_trained_by_score_and_reward(training, tmp_path, name):
     published = [f"controller.name={name}", "estimator={name: score, draws: 1, baseline: none}",
                  "supervision.value=reward", "schedule.lr=0.1"]

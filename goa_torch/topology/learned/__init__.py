@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 #: Learned topologies by name.
 CONTROLLERS = {
     "edge_logits": "edge_logits:EdgeLogits", "edge_gnn": "edge_gnn:EdgeGNN", "reliability": "reliability:Reliability",
-    "gptswarm": "staged:Swarm", "agentprune": "staged:Pruned",
+    "gptswarm": "staged:Swarm", "agentprune": "staged:Pruned", "agentdropout": "agentdropout:Dropout",
+    "gdesigner": "gdesigner:GDesigner",
 }
 
 

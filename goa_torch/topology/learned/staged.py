@@ -1,29 +1,21 @@
-"""Published topologies in which agents speak in turn: directed acyclic graphs of edges that are on or off."""
+"""Published topologies in which agents speak in turn, over one table of logits for all questions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from ...nn.edges import plain
-from ...types import Topology
-from ..graphs import generations
-from .base import strongest
 from .edge_logits import EdgeLogits
+from .turns import Lots, Turns
 
 if TYPE_CHECKING:
     from ...state import State
 
-#: ``(edge_index, round, purpose) -> [E]`` numbers in (0, 1).
-Lots = Callable[[Tensor, int, str], Tensor]
-_NOTES = "staged graph"
 
-
-class Swarm(EdgeLogits):
+class Swarm(Turns, EdgeLogits):
     r"""GPTSwarm's graph (Zhuge et al. 2024, arXiv 2402.16823): one logit for each possible edge,
     :math:`p_{ij} = \sigma(\theta_{ij})`, .5 at first. Edges are tried in drawn order and put in with their probability;
     one that would close a cycle is left out. Agents then speak once, in topological order. Deployed: edges of p >
@@ -35,79 +27,23 @@ class Swarm(EdgeLogits):
         threshold: least probability of a deployed edge; ``k``: in-degree, unlimited as published.
     """
 
-    #: Rounds of the whole graph; kinds of edges, whose logits are ``logit[kind]``.
-    turns, kinds = 1, 1
-
     def __init__(self, names: Sequence[str], spread: float = 0.0, threshold: float = 0.5, k: int | None = None,
                  weights: str = "ones", policy: str = "bernoulli") -> None:
-        super().__init__(names, spread, self.kinds, k=k, threshold=threshold, weights="ones", policy="bernoulli")
+        EdgeLogits.__init__(self, names, spread, self.kinds, k=k, threshold=threshold, policy="bernoulli")
 
     def settings(self) -> dict[str, Any]:
         return {"spread": self.spread}
 
-    def allowed(self, kind: int, edge_index: Tensor, row: Tensor) -> Tensor:
-        """[E] which edges there may be."""
-        return torch.ones(edge_index.size(1), dtype=torch.bool)
+    def table(self, kind: int, turn: int) -> int:
+        """Which of the tables of logits the edges of a kind have in a round."""
+        return kind
 
-    # ------------------------------------------------------------------ a run
+    def read(self, state: State, edge_index: Tensor, lots: Lots | None) -> tuple[Tensor, Tensor, Tensor]:
+        row = self.nodes(state)
+        return row[edge_index[1]], row[edge_index[0]], row  # [receiver, sender] of each edge, and all nodes
 
-    def begin(self, state: State, lots: Lots | None = None) -> list[int]:
-        """Decides on the graph of a run, drawn with ``lots`` or as deployed, and gives the nodes that answer first."""
-        edge_index = self.candidates(state)
-        row, graph = self.nodes(state), state.batch[edge_index[0]]
-        stages: list[Tensor] = []
-        log_prob = self.logit.new_zeros(state.num_graphs)
-        first: list[int] = []
-        for turn in range(1, self.turns + 1):
-            on, told = self._chosen(0, turn, edge_index, row, graph, lots)
-            log_prob = log_prob.index_add(0, graph, told)
-            spatial = edge_index[:, on]
-            level = generations(spatial, state.num_nodes)
-            temporal = edge_index[:, :0]
-            if turn > 1 and self.kinds > 1:
-                on, told = self._chosen(1, turn, edge_index, row, graph, lots)
-                log_prob = log_prob.index_add(0, graph, told)
-                temporal = edge_index[:, on]
-            heard = torch.cat([spatial, temporal], dim=1).unique(dim=1)
-            if turn == 1:
-                first = (level == 0).nonzero().flatten().tolist()
-            last = int(level.max()) if level.numel() else 0
-            stages += [heard[:, level[heard[1]] == now] for now in range(1 if turn == 1 else 0, last + 1)]
-        state.notes[_NOTES] = (stages, log_prob)
-        return first
-
-    def _chosen(self, kind: int, turn: int, edge_index: Tensor, row: Tensor, graph: Tensor, lots: Lots | None
-                ) -> tuple[Tensor, Tensor]:
-        """[E] bool, which edges there are, and [E] the log-probability of what was decided about each."""
-        logit = self.logit[kind, row[edge_index[1]], row[edge_index[0]]]
-        allowed = self.allowed(kind, edge_index, row)
-        if lots is None:
-            order, on = -logit.detach(), logit.detach().sigmoid() > self.threshold
-            on[on.clone()] = strongest(logit.detach()[on], edge_index[1, on], self.k)
-        else:
-            order = lots(edge_index, turn, f"order {kind}")
-            on = lots(edge_index, turn, f"edges {kind}") < logit.detach().sigmoid()
-        tried = allowed.clone()
-        if kind == 0:  # what is heard of the last round cannot close a cycle
-            tried &= _acyclic(edge_index, graph, order, on & allowed)
-        decided = torch.nn.functional.logsigmoid(torch.where(on, logit, -logit))
-        return on & tried, torch.where(tried, decided, torch.zeros_like(decided))
-
-    def forward(self, state: State, round: int) -> Topology | None:
-        if _NOTES not in state.notes:
-            with torch.no_grad():
-                self.begin(state)
-        stages, log_prob = state.notes[_NOTES]
-        if round > len(stages):
-            return None
-        edge_index = stages[round - 1]
-        topology = plain(edge_index[:, ~state.done[state.batch[edge_index[0]]]])
-        topology.log_prob = log_prob if round == 1 else torch.zeros_like(log_prob)
-        return topology
-
-    def draw_log_prob(self, state: State) -> Tensor:
-        """[B] log-probability of the graph that :meth:`begin` drew."""
-        return state.notes[_NOTES][1]
+    def scores(self, about: tuple[Tensor, Tensor, Tensor], kind: int, turn: int) -> Tensor:
+        return self.logit[self.table(kind, turn), about[0], about[1]]
 
 
 class Pruned(Swarm):
@@ -142,17 +78,13 @@ class Pruned(Swarm):
         return {"spread": self.spread, "turns": self.turns, "prune": self.prune, "prune_every": self.prune_every,
                 "prunings": self.prunings, "nuclear": self.nuclear}
 
-    def allowed(self, kind: int, edge_index: Tensor, row: Tensor) -> Tensor:
-        return self.left[kind, row[edge_index[1]], row[edge_index[0]]]
+    def allowed(self, about: tuple[Tensor, Tensor, Tensor], kind: int, turn: int) -> Tensor:
+        return self.left[self.table(kind, turn), about[0], about[1]]
 
     def after_step(self, step: int) -> None:
         """Prunes: of each kind of edge the least likely ``prune`` of those left."""
         if self.prune_every and step % self.prune_every == 0 and step // self.prune_every <= self.prunings:
-            for kind in range(self.kinds):
-                there = self.left[kind].nonzero()
-                scores = self.logit.detach()[kind, there[:, 0], there[:, 1]]
-                lowest = torch.sort(scores, stable=True).indices[: int(self.prune * len(there))]
-                self.left[kind, there[lowest, 0], there[lowest, 1]] = False
+            self.left &= ~least_likely(self.logit.detach(), self.left, self.prune)
 
     def penalty(self) -> Tensor:
         if not self.nuclear:
@@ -161,26 +93,13 @@ class Pruned(Swarm):
         return self.nuclear * sum(torch.linalg.matrix_norm(p[kind], "nuc") for kind in range(self.kinds))
 
 
-def _acyclic(edge_index: Tensor, graph: Tensor, order: Tensor, on: Tensor) -> Tensor:
-    """[E] which edges may be decided on when those that are ``on`` are put in by rising ``order``: not those that would
-    close a cycle with the ones before."""
-    sender, receiver = edge_index.numpy()
-    may = np.ones(edge_index.size(1), dtype=bool)
-    wanted = on.numpy()
-    rank = np.argsort(order.numpy(), kind="stable")
-    reaches: dict[int, dict[int, set[int]]] = {}
-    for edge in rank.tolist():
-        reach = reaches.setdefault(int(graph[edge]), {})
-        start, end = int(sender[edge]), int(receiver[edge])
-        if start in reach.get(end, ()):  # the receiver reaches the sender already
-            may[edge] = False
-        elif wanted[edge]:
-            beyond = {end} | reach.get(end, set())
-            for node in [start, *(node for node, ends in reach.items() if start in ends)]:
-                reach.setdefault(node, set()).update(beyond)
-    return torch.from_numpy(may)
-
-
-def is_staged(controller: nn.Module) -> bool:
-    """Whether agents speak in turn, over a graph that is decided once for each run."""
-    return isinstance(controller, Swarm)
+def least_likely(logit: Tensor, left: Tensor, share: float) -> Tensor:
+    """[tables, N, N] bool: of each table the ``share`` of the edges ``left`` that have the smallest logits; ties go to
+    the first."""
+    lowest = torch.zeros_like(left)
+    for table in range(left.size(0)):
+        there = left[table].nonzero()
+        order = torch.sort(logit[table, there[:, 0], there[:, 1]], stable=True).indices
+        gone = there[order[: int(share * len(there))]]
+        lowest[table, gone[:, 0], gone[:, 1]] = True
+    return lowest

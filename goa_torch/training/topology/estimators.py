@@ -29,7 +29,7 @@ from torch import Tensor
 from ... import randomness
 from ...errors import UserError
 from ...topology.learned.base import LearnedTopology
-from ...topology.learned.staged import is_staged
+from ...topology.learned.turns import is_staged
 from ...types import Question, Topology, Usage
 from .chance import Mode, draw_edges, lots
 from .world import DebateWorld, Play
@@ -107,17 +107,21 @@ def estimate(config: EstimatorConfig, world: DebateWorld, controller: LearnedTop
     else:
         name, staged = randomness.stream(seed, "step", step), is_staged(controller)
         mode: Mode = {"score": config.edges, "gumbel": "gumbel"}.get(config.name, "soft")  # type: ignore[assignment]
-        plays = []
+        plays, penalties = [], []
         for draw in range(config.draws):
             if staged:
-                plays.append(world.play(controller, questions, decoding + draw, begin=lambda state, draw=draw: (
-                    controller.begin(state, lambda edges, turn, what: lots(state, edges, name, turn, draw, what)))))
+                def begin(state: State, draw: int = draw) -> list[int]:
+                    first = controller.begin(state, lambda *what: lots(state, what[0], name, what[1], draw, what[2]))
+                    penalties.append(controller.graph_penalty(state))
+                    return first
+
+                plays.append(world.play(controller, questions, decoding + draw, begin=begin))
                 continue
             plays.append(world.play(
                 lambda state, round, draw=draw: draw_edges(controller, state, round, mode, name, draw, config.sigma,
                                                            config.temperature),
                 questions, decoding + draw, said=config.name == "hybrid"))
-        _backward(surrogate(config, plays), controller)
+        _backward(surrogate(config, plays) + sum(penalties) / config.draws, controller)
     value = torch.stack([play.value.detach() for play in plays]).mean()
     return Estimate(float(value), sum((p.usage for p in plays), Usage()), sum((p.paid for p in plays), Usage()),
                     sum(p.backward for p in plays), time.perf_counter() - started)

@@ -21,7 +21,7 @@ from ...randomness import stream, uniforms
 from ...topology.fixed import Complete
 from ...topology.learned.base import LearnedTopology
 from ...topology.learned.checkpoint import load_progress, save_progress, save_topology
-from ...topology.learned.staged import is_staged
+from ...topology.learned.turns import is_staged
 from ...types import Question
 from .audit import GradientAudit
 from .curves import append_line, draw_curves, read_lines
