@@ -29,10 +29,10 @@ HERE = Path(__file__).parent
 RUNS = ("edge_gnn", "edge_gnn+hybrid", "edge_gnn+score", "edge_gnn+gumbel", "edge_gnn+es", "edge_gnn+noisy",
         "edge_gnn+hybrid+reward", "edge_gnn+score+reward", "edge_gnn+score_plain+reward", "edge_gnn+score_group+reward",
         "edge_gnn+es+reward", "edge_gnn+partial", "edge_logits", "edge_logits+score", "edge_logits+score+reward",
-        "reliability", "gptswarm", "agentprune")
+        "reliability", "gptswarm", "agentprune", "agentdropout", "gdesigner", "gdesigner+corrected")
 QUICK = ("edge_gnn", "edge_gnn+score", "edge_gnn+score+reward", "reliability")
 REGIMES = ("chain", "adversarial", "redundant")
-STAGED = ("gptswarm", "agentprune")
+STAGED = ("gptswarm", "agentprune", "agentdropout", "gdesigner")
 
 
 def main(arguments: Sequence[str] | None = None) -> Path:

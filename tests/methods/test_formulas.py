@@ -32,7 +32,8 @@ CASES = {
     "groupdebate": ([{"groups": 3, "stages": 3}], lambda s: {"T": s["stages"] * s["rounds"]}),
     "vote_tokens": ([{"most": 3, "tokens": 10**9}], None), "colmad": ([{"rounds": 3}], rounds),
     "gdesigner": ([{"preset": "corrected", "turns": 2}], lambda s: {"T": s["turns"]}),
-    "agentdropout": ([{"turns": 3}], lambda s: {"T": s["turns"]}), "gptswarm": ([{"spread": 2.0}], None), "agentprune": ([{"turns": 3}], lambda s: {"T": s["turns"]}),
+    "agentdropout": ([{"turns": 3}], lambda s: {"T": s["turns"]}), "gptswarm": ([{"spread": 2.0}], None),
+    "agentprune": ([{"turns": 3}], lambda s: {"T": s["turns"]}),
 }
 #: Methods whose controller or learned topology decides who is called: their formula is a bound and no more.
 DECIDED = {"rumad", "learned", "agentprune", "agentdropout", "gdesigner"}
