@@ -10,17 +10,17 @@ from .base import Agent
 from .pool import Pool
 
 
-def grown(agents: Sequence[Agent], size: int) -> list[Agent]:
+def grown(agents: Sequence[Agent], size: int, where: str = "size") -> list[Agent]:
     """``size`` agents: the first of ``agents``, or all of them and then copies in turn, which share model, card and
     role and are named ``math_001``, ``math_002``, ... (so they have random streams of their own).
 
     Raises:
-        UserError: if ``size`` is below 1 or there is nothing to copy.
+        UserError: if ``size`` is below 1 or there is nothing to copy; it begins with ``where``.
     """
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        raise UserError(f"size must be a whole number of at least 1, not {size!r}")
+        raise UserError(f"{where}: must be a whole number of at least 1, not {size!r}")
     if not agents:
-        raise UserError("there is no agent to copy; list at least one")
+        raise UserError(f"{where}: there is no agent to copy; list at least one")
     copies = (Agent(f"{agent.name}_{number:03d}", agent.model, agent.card, agent.system)
               for number in range(1, 1 + size // len(agents)) for agent in agents)
     return [*agents[:size], *islice(copies, max(0, size - len(agents)))]

@@ -18,6 +18,7 @@ from ..errors import UserError, unknown
 from ..paths import models_folder
 from ..types import Card, Chat, Sampling
 from .base import Agent, LanguageModel
+from .many import grown
 from .pool import Pool
 from .pool_values import check_arguments, check_containers, check_name
 from .prompts import PURPOSES, PromptSet
@@ -80,6 +81,8 @@ class PoolConfig:
         sampling: see :class:`SamplingConfig`.
         variables: settings that templates may read as ``pool``.
         judging: ``text`` or ``likelihood``; see :class:`goa_torch.agents.pool.Pool`.
+        size: how many agents: the first of those listed, or all and copies of them in turn
+            (:func:`goa_torch.agents.many.grown`); as listed by default.
     """
 
     agents: list[Any]
@@ -91,6 +94,7 @@ class PoolConfig:
     sampling: Any = field(default_factory=dict)
     variables: dict[str, Any] = field(default_factory=dict)
     judging: str = "text"
+    size: int | None = None
 
 
 def pool_names() -> list[str]:
@@ -169,6 +173,8 @@ def load_pool(name_or_path: str | Path, changes: Sequence[str] = (),
     built = {} if built is None else built
     models = {label: _model(label, entry, place / "models" / label, built) for label, entry in config.models.items()}
     agents = [_agent(entry, models, place / "agents" / number) for number, entry in enumerate(config.agents)]
+    if config.size is not None:
+        agents = grown(agents, config.size, str(place / "size"))
     meta = config.meta
     if isinstance(meta, AgentConfig):
         meta = _agent(meta, models, place / "meta")

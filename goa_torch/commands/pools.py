@@ -21,6 +21,9 @@ def run(args: argparse.Namespace) -> None:
     config = read_pool(args.pool)
     print_table(["agent", "model", "domain", "tasks", "size", "features"],
                 map(_agent_row, config.agents), title=f"{config.name}: {config.about}")
+    if config.size is not None:
+        print(f"size: {config.size}; " + ("the first of these" if config.size <= len(config.agents) else
+                                          "these and copies of them in turn"))
     meta = config.meta.name if isinstance(config.meta, AgentConfig) else config.meta or config.agents[0].name
     print(f"meta-LLM: {meta}; prompts: {config.prompts}; models: "
           + ", ".join(f"{label} = {_source(entry)}" for label, entry in config.models.items()))
@@ -28,7 +31,7 @@ def run(args: argparse.Namespace) -> None:
 
 def _pool_row(name: str) -> list[object]:
     config = read_pool(name)
-    return [name, len(config.agents), "\n".join(_source(entry) for entry in config.models.values()), config.about]
+    return [name, config.size or len(config.agents), "\n".join(map(_source, config.models.values())), config.about]
 
 
 def _agent_row(agent: AgentConfig) -> list[object]:

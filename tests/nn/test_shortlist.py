@@ -177,22 +177,6 @@ def test_models_that_cannot_embed_are_refused_before_the_first_call():
         build_method("goa", make_pool(10, model=Mute()), shortlist=4, shortlist_by="embedding")
 
 
-def test_pools_grow_by_copies_in_turn_that_share_their_weights():
-    pool = make_pool(10)
-    assert [agent.name for agent in pool.agents] == [
-        "plants", "sums", "courts", "money", "plants_001", "sums_001", "courts_001", "money_001", "plants_002",
-        "sums_002"]
-    assert len(pool.models) == 1 and pool["sums_002"].card == CARDS["sums"]
-    assert [agent.name for agent in make_pool(2).agents] == ["plants", "sums"]
-    for size in (0, -1, True, 2.5):
-        with pytest.raises(UserError, match="size must be"):
-            make_pool(size)
-    one = make_pool()
-    small = Pool(one.agents, one.prompts, "money", one.sampling)
-    with pytest.raises(UserError, match="leave out 'money'"):
-        grow_pool(small, 2)
-
-
 def test_lists_are_as_good_as_the_exact_search_says():
     """One step of the search by hand: the second card is the one of largest marginal relevance."""
     pool = make_pool()
