@@ -53,11 +53,12 @@ class Learned(Debate):
         deployed = {"k": k, "threshold": threshold, "weights": weights}
         if checkpoint is not None:
             connect = load_for(kind, checkpoint, agents_of(pool, n, agent), **deployed)
-            if is_staged(connect):
-                raise UserError(f"{kind}: {checkpoint} holds a graph in which agents speak in turn; run it with the "
-                                f"method {topology_facts(checkpoint)['controller']}")
+            controller = topology_facts(checkpoint)["controller"]
         else:
             connect = controller_class(controller).for_agents(agents_of(pool, n, agent), controller_seed, **deployed)
+        if is_staged(connect):
+            raise UserError(f"{kind}: in {checkpoint or controller} agents speak in turn; run it with the method "
+                            f"{controller}")
         how = weighting or ("attention_receiver" if weights == "soft" else "none")
         super().__init__(pool, connect, n, agent, rounds, stop, passing=AgentConv(how))
 

@@ -212,8 +212,9 @@ def test_a_swarm_calls_every_agent_once_and_keeps_likely_edges(tmp_path):
     assert len(result.calls) == 4 and result.depth == 3
     heard = [edge for stage in result.trace["stages"] for edge in stage.get("edges", []) if stage["stage"] == "pass"]
     assert sorted(edge[:2] for edge in heard) == [[0, 1], [1, 2]]
-    with pytest.raises(UserError, match="speak in turn"):
-        build_method("learned", echo_pool(n=4), checkpoint=str(tmp_path))
+    for settings in ({"checkpoint": str(tmp_path)}, {"controller": "gdesigner"}):
+        with pytest.raises(UserError, match="speak in turn"):
+            build_method("learned", echo_pool(n=4), **settings)
 
 
 def test_pruning_takes_a_quarter_of_what_is_left_and_lasts(tmp_path):
