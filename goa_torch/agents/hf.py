@@ -133,13 +133,19 @@ class HFModel(LanguageModel):
     # ------------------------------------------------------------------ generate
 
     def generate(self, chats: Sequence[Chat], sampling: Sampling | Sequence[Sampling]) -> list[Reply]:
+        started = time.perf_counter()
+        rows, thinking = self.rows(chats, sampling)
+        self._run("run", rows)
+        return self.replies(rows, thinking, time.perf_counter() - started)
+
+    def rows(self, chats: Sequence[Chat], sampling: Sampling | Sequence[Sampling]) -> tuple[list[Row], list[bool]]:
+        """A row for each chat, to be decoded (those that cannot be have failed), and whether its reply begins inside a
+        thought."""
         from .decoding import Row
         from .edge_rows import RowEdges
 
-        started = time.perf_counter()
-        samplings = sampling_per_chat(chats, sampling)
         rows, thinking = [], []
-        for chat, how in zip(chats, samplings):
+        for chat, how in zip(chats, sampling_per_chat(chats, sampling)):
             row = Row([], how, chat.stream, _StopStrings(self.tokenizer, how.stop) if how.stop else None)
             try:
                 prompt = self.encode(chat)
@@ -149,10 +155,18 @@ class HFModel(LanguageModel):
             rows.append(row)
             thinking.append(not row.finish and prompt.thinking)
         self._fail_too_long(rows)
-        self._run("run", rows)
+        return rows, thinking
+
+    def replies(self, rows: Sequence[Row], thinking: Sequence[bool], seconds: float) -> list[Reply]:
+        """What decoded rows say; each has its share of the ``seconds``."""
         work = [len(row.ids) - row.cached + len(row.new) if row.new else 0 for row in rows]
-        second = (time.perf_counter() - started) / max(1, sum(work))
+        second = seconds / max(1, sum(work))
         return [self._reply(row, inside, second * done) for row, inside, done in zip(rows, thinking, work)]
+
+    @property
+    def ends(self) -> frozenset[int]:
+        """Tokens that end a reply."""
+        return self._decoder().eos
 
     def _reply(self, row: Row, thinking: bool, seconds: float) -> Reply:
         usage = Usage(1, len(row.ids), len(row.new), row.cached, seconds)

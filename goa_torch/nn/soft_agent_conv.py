@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ..agents.base import GRADIENT
 from ..agents.edge_attention import log_weight
+from ..agents.stacked import stackable
 from ..errors import UserError
 from ..types import Chat, Reply, Topology, Usage
 from .agent_conv import AgentConv, Own, audible
@@ -19,10 +20,11 @@ from .attention import mean_normalised
 from .edges import check_topology, merge_duplicates
 from .inbox import Inbox
 from .speaking import ATTENTION, Weighting, fitted, render
-from .teacher_forcing import Lesson, teacher_forced
+from .teacher_forcing import Lesson, teacher_forced_together
 
 if TYPE_CHECKING:
     from ..agents.base import Agent
+    from ..agents.hf import HFModel
     from ..agents.prompts import PromptSet
     from ..state import State
 
@@ -117,12 +119,14 @@ class SoftAgentConv(AgentConv):
             lane[2].append(receiver.node)
         table = torch.cat([log_weight(heard.edge_weight.float()), torch.zeros(1, device=heard.edge_weight.device)])
         values, nodes, prompt, target = [table.new_zeros(0)], [], 0, 0
-        for agent, lessons, mine in lanes.values():
+        for agent, _, _ in lanes.values():
             agent.model.need(GRADIENT, type(self).__name__)
-            value, read, told = teacher_forced(agent.model, lessons, table)
-            values.append(value.to(table.device))
-            nodes += mine
-            prompt, target = prompt + read, target + told
+        for models in _together([agent.model for agent, _, _ in lanes.values()]):
+            mine = [lanes[id(model)] for model in models]
+            told, read, written = teacher_forced_together(models, [lessons for _, lessons, _ in mine], table)
+            values += [value.to(table.device) for value in told]
+            nodes += [node for _, _, theirs in mine for node in theirs]
+            prompt, target = prompt + read, target + written
         return Likelihood(torch.cat(values), nodes,
                           Usage(len(nodes), prompt, target, seconds=time.perf_counter() - started))
 
@@ -137,3 +141,10 @@ class SoftAgentConv(AgentConv):
         messages = "parallel" if how.get("parallel") else "sequential"
         normalise = "" if self.normalise is None else f", normalise={self.normalise!r}"
         return f"{type(self).__name__}(scope={how['scope']!r}, messages={messages!r}, own={self.own!r}{normalise})"
+
+
+def _together(models: list[HFModel]) -> list[list[HFModel]]:
+    """Models in groups that run as one."""
+    groups = stackable(models)
+    stacked = {id(model) for group in groups for model in group}
+    return [*groups, *([model] for model in models if id(model) not in stacked)]

@@ -1,4 +1,5 @@
-"""How likely replies are, differentiably in how loudly messages are heard: one batched forward pass for each model."""
+"""How likely replies are, differentiably in how loudly messages are heard: one batched forward pass for each model,
+or for all models of one shape."""
 
 from __future__ import annotations
 
@@ -11,9 +12,12 @@ from torch import Tensor
 
 from ..agents.edge_attention import EdgeBias, enable_edge_weights
 from ..agents.edge_rows import listening_from, parallel_positions
+from ..agents.stacked import LlamaStack
 from ..types import Chat
 
 if TYPE_CHECKING:
+    from torch.nn import Module
+
     from ..agents.hf import HFModel
 
 #: Most tokens of one forward pass, padding included.
@@ -46,7 +50,15 @@ class _Tokens:
 
 
 def teacher_forced(model: HFModel, lessons: Sequence[Lesson], log_weight: Tensor) -> tuple[Tensor, int, int]:
-    """log p(target, end of reply | chat) of each lesson, float32 [R], with its gradient in ``log_weight``.
+    """:func:`teacher_forced_together` of one model: likelihoods [R], tokens of prompts, tokens of targets."""
+    told, read, written = teacher_forced_together([model], [lessons], log_weight)
+    return told[0], read, written
+
+
+def teacher_forced_together(models: Sequence[HFModel], lessons: Sequence[Sequence[Lesson]], log_weight: Tensor
+                            ) -> tuple[list[Tensor], int, int]:
+    """log p(target, end of reply | chat) of each model's lessons, float32 [R] for each model, with its gradient in
+    ``log_weight``. Several models must be of one shape (:func:`~goa_torch.agents.stacked.stackable`): they run as one.
 
     In scope ``receiver`` what stands before the listener's own words does not depend on the weights: it is read once,
     without a graph, and only the rest is differentiated.
@@ -57,38 +69,54 @@ def teacher_forced(model: HFModel, lessons: Sequence[Lesson], log_weight: Tensor
     Returns:
         the likelihoods, and the number of tokens of prompts and of targets.
     """
+    if len(models) == 1:
+        run = enable_edge_weights(models[0].module)
+    else:
+        run = LlamaStack([model.module for model in models])
+    rows = [[_tokens(model, lesson) for lesson in mine] for model, mine in zip(models, lessons)]
+    order = [sorted(range(len(mine)), key=lambda i, mine=mine: len(mine[i].ids)) for mine in rows]
+    values: list[list[Tensor | None]] = [[None] * len(mine) for mine in rows]
+    start, longest = 0, max(map(len, rows), default=0)
+    while start < longest:
+        size, most = 0, 0
+        while start + size < longest:  # rows of a model, until they are too many tokens with the next one
+            most = max(most, *(len(mine[o[start + size]].ids) for mine, o in zip(rows, order) if start + size < len(o)))
+            if size and (size + 1) * most * len(models) > BATCH_TOKENS:
+                break
+            size += 1
+        chosen = [o[start : start + size] for o in order]
+        size = max(map(len, chosen))
+        told = _forward(run, models[0], [[mine[i] for i in some] for mine, some in zip(rows, chosen)], size, log_weight)
+        for mine, some, value in zip(values, chosen, told.view(len(models), size)):
+            for number, one in zip(some, value.unbind()):
+                mine[number] = one
+        start += size
+    targets = sum(row.tail for mine in rows for row in mine)
+    read = sum(len(row.ids) for mine in rows for row in mine) - targets
+    return [torch.stack(mine) if mine else log_weight.new_zeros(0) for mine in values], read, targets  # type: ignore
+
+
+def _tokens(model: HFModel, lesson: Lesson) -> _Tokens:
     end = model.chats.turn_end()
     end = model.tokenizer.eos_token_id if end is None else end
-    rows = []
-    for lesson in lessons:
-        prompt = model.encode(lesson.chat)
-        tail = [*model.chats.text_ids(lesson.target), *([] if end is None else [end])]
-        owners = prompt.messages or [-1] * len(prompt.ids)
-        edges = [lesson.edge[prompt.heard[owner][0]] if owner >= 0 else -1 for owner in owners]
-        parallel = bool(prompt.heard) and prompt.heard[0][1].parallel
-        blank = [-1] * len(tail)
-        rows.append(_Tokens([*prompt.ids, *tail], edges + blank, owners + blank, listening_from(prompt), len(tail),
-                            parallel))
-    order = sorted(range(len(rows)), key=lambda i: len(rows[i].ids))
-    values: list[Tensor | None] = [None] * len(rows)
-    enable_edge_weights(model.module)
-    while order:
-        size = 1
-        while size < len(order) and (size + 1) * len(rows[order[size]].ids) <= BATCH_TOKENS:
-            size += 1
-        chosen, order = order[:size], order[size:]
-        for number, value in zip(chosen, _forward(model, [rows[i] for i in chosen], log_weight).unbind()):
-            values[number] = value
-    told = torch.stack(values) if values else log_weight.new_zeros(0)  # type: ignore[arg-type]
-    targets = sum(row.tail for row in rows)
-    return told, sum(len(row.ids) for row in rows) - targets, targets
+    prompt = model.encode(lesson.chat)
+    tail = [*model.chats.text_ids(lesson.target), *([] if end is None else [end])]
+    owners = prompt.messages or [-1] * len(prompt.ids)
+    edges = [lesson.edge[prompt.heard[owner][0]] if owner >= 0 else -1 for owner in owners]
+    parallel = bool(prompt.heard) and prompt.heard[0][1].parallel
+    blank = [-1] * len(tail)
+    return _Tokens([*prompt.ids, *tail], edges + blank, owners + blank, listening_from(prompt), len(tail), parallel)
 
 
-def _forward(model: HFModel, rows: Sequence[_Tokens], log_weight: Tensor) -> Tensor:
-    module = model.module
-    device = module.get_input_embeddings().weight.device
-    longest = max(len(row.ids) for row in rows)
+def _forward(run: Module | LlamaStack, model: HFModel, listed: Sequence[Sequence[_Tokens]], size: int,
+             log_weight: Tensor) -> Tensor:
+    """The likelihoods of ``size`` rows of each model; those of models that have fewer are blank in the end."""
+    device = model.module.get_input_embeddings().weight.device
     pad = model.tokenizer.pad_token_id or 0
+    known = [row for mine in listed for row in mine]
+    blank = min(known, key=lambda row: len(row.ids))
+    rows = [row for mine in listed for row in [*mine, *[blank] * (size - len(mine))]]
+    longest = max(len(row.ids) for row in rows)
 
     def laid(lists: list[list[int]], blank: int) -> Tensor:
         return torch.tensor([[blank] * (longest - len(one)) + one for one in lists], device=device)
@@ -109,13 +137,13 @@ def _forward(model: HFModel, rows: Sequence[_Tokens], log_weight: Tensor) -> Ten
     if first > 0:
         from transformers import DynamicCache
 
-        cache = DynamicCache(config=module.config)
+        cache = DynamicCache(config=run.config)
         before = None if not parallel else EdgeBias(weights[:, :first].detach(), start, messages[:, :first], True)
         with torch.no_grad():
-            module(input_ids=ids[:, :first], attention_mask=mask[:, :first], position_ids=positions[:, :first],
-                   edge_bias=before, cache=cache, use_cache=True, logits_to_keep=1)
-    logits = module(input_ids=ids[:, first:], attention_mask=mask, position_ids=positions[:, first:], edge_bias=bias,
-                    cache=cache, use_cache=cache is not None, logits_to_keep=keep).logits
+            run(input_ids=ids[:, :first], attention_mask=mask[:, :first], position_ids=positions[:, :first],
+                edge_bias=before, cache=cache, use_cache=True, logits_to_keep=1)
+    logits = run(input_ids=ids[:, first:], attention_mask=mask, position_ids=positions[:, first:], edge_bias=bias,
+                 cache=cache, use_cache=cache is not None, logits_to_keep=keep).logits
     scores = logits[:, :-1].float().log_softmax(dim=-1)
     scores = scores.gather(2, ids[:, 1 - keep :, None])[..., 0]  # [rows, keep - 1]
     tail = torch.tensor([row.tail for row in rows], device=device)[:, None]

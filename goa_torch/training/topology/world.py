@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ...agents.base import GRADIENT
 from ...agents.calls import Exchange, Recorder
+from ...agents.stacked_decoding import StackedExchange
 from ...errors import UserError
 from ...nn.agent_conv import first_answers
 from ...nn.readout import VoteReadout
@@ -116,7 +117,7 @@ class DebateWorld:
         self.pool, self.rounds = pool, rounds
         self.passing = passing or SoftAgentConv("receiver")
         self.supervision = supervision or Supervision()
-        self.exchange = exchange or Exchange(MemoryCache())
+        self.exchange = exchange or StackedExchange(MemoryCache())
         self.select, self.readout = Everyone(), VoteReadout()
 
     def play(self, connect: Connect, questions: Sequence[Question], seed: int = 0, said: bool = False,
