@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from ..nn.agent_conv import AgentConv, first_answers
 from ..nn.readout import Readout
 from ..nn.selection import Everyone
+from ..topology.handoff import UNTIL, Spoken, first_speakers, speakers, spoke
 from ..topology.handoff import Handoff as HandoffTopology
-from ..topology.handoff import first_speakers, speakers
-from ..topology.stopping import FixedRounds
+from ..topology.stopping import AnyOf, FixedRounds
 from ..types import Reply
-from .base import Method, check_count
+from .base import Method, check_choice, check_count
 
 if TYPE_CHECKING:
     from ..agents.pool import Pool
@@ -43,14 +43,18 @@ class Handoff(Method):
 
     Args:
         turns: answers at most, the first one included; each costs a call to the meta-LLM and one to the agent.
+        until: ``final``: the meta-LLM decides when a reply is final; ``answered``: the question ends as soon as a reply
+            holds an answer, too, for agents whose replies are partial results until then (Relay's meta-LLM was never
+            taught to call a reply final); ``confirmed``: or once two speakers in a row gave the same answer.
     """
 
     templates = ("handoff",)
 
-    def __init__(self, pool: Pool, turns: int = 5) -> None:
+    def __init__(self, pool: Pool, turns: int = 5, until: str = "final") -> None:
         check_count("handoff", "turns", turns)
+        check_choice("handoff", "until", until, UNTIL)
         super().__init__(pool, Everyone(), SpeakerReadout(), HandoffTopology(), AgentConv("none"),
-                         FixedRounds(turns - 1))
+                         AnyOf(FixedRounds(turns - 1), Spoken(until)))
 
     def answer(self, state: State) -> None:
         self._begin(state, list(self.connect.name(state).values()))
@@ -60,7 +64,7 @@ class Handoff(Method):
         self.passing(state, topology)
         for node in topology.edge_index[1].tolist():
             if state.replies[node] is not before[node]:  # who failed is not the latest speaker
-                speakers(state)[int(state.batch[node])] = node
+                spoke(state, node)
         if first_speakers(state):
             self._begin(state, first_speakers(state))
 
@@ -69,4 +73,4 @@ class Handoff(Method):
         first_answers(state, self.answer_prompts, nodes)
         for node in nodes:
             if not state.replies[node].failed:
-                speakers(state)[int(state.batch[node])] = node
+                spoke(state, node)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from .. import randomness
 from ..nn.reading import read_indices
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 _SPEAKER = "handoff.speaker"
 _FIRST = "handoff.first"
+_ANSWERS = "handoff.answers"
+
+#: When a question ends besides its turns and the orchestrator's word.
+UNTIL = ("final", "answered", "confirmed")
 
 
 class Handoff(nn.Module):
@@ -69,6 +73,46 @@ class Handoff(nn.Module):
         edges = [(latest[question], node) for question, node in chosen.items() if question in latest]
         edge_index = torch.tensor(edges, dtype=torch.long).reshape(-1, 2).t()
         return Topology(edge_index, torch.ones(len(edges)))
+
+
+class Spoken(nn.Module):
+    """A stop-module: is what the latest speakers said an answer?
+
+    Args:
+        until: ``final``: never, that is left to the orchestrator; ``answered``: the latest reply holds an answer;
+            ``confirmed``: the latest two, of whoever spoke, hold the same one.
+    """
+
+    def __init__(self, until: Literal["final", "answered", "confirmed"] = "final") -> None:
+        super().__init__()
+        self.until = until
+
+    def forward(self, state: State, round: int) -> Tensor:
+        """[B] bool: questions that are finished before ``round`` (from 1) begins."""
+        stop = torch.zeros(state.num_graphs, dtype=torch.bool)
+        if self.until == "final":
+            return stop
+        for question, said in answers(state).items():
+            latest = said[-1:] if self.until == "answered" else said[-2:]
+            equal = state.questions[question].reader.equal
+            stop[question] = (len(latest) == (1 if self.until == "answered" else 2) and None not in latest
+                              and all(answer == latest[0] or equal(latest[0], answer) for answer in latest))
+        return stop
+
+    def extra_repr(self) -> str:
+        return f"until={self.until!r}"
+
+
+def answers(state: State) -> dict[int, list[str | None]]:
+    """The answers of each question's speakers, in turn; ``None`` for a reply without one."""
+    return state.notes.setdefault(_ANSWERS, {})
+
+
+def spoke(state: State, node: int) -> None:
+    """Remembers that ``node`` spoke last."""
+    question = int(state.batch[node])
+    speakers(state)[question] = node
+    answers(state).setdefault(question, []).append(state.replies[node].answer)
 
 
 def speakers(state: State) -> dict[int, int]:

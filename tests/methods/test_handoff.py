@@ -106,3 +106,33 @@ def test_an_orchestrator_that_cannot_read_the_latest_reply_is_not_asked_and_the_
     assert first["node"] == 5 and not first["cut"]
     assert second["node"] is None and second["unparsed"] == 1 and second["cut"] == [5]
     assert [call.purpose for call in result.calls] == ["select", "answer"] and result.answer == "word"
+
+
+def say_by_turn(*texts):
+    return directed(*"012345", answer=lambda turn: texts[turn - 1])
+
+
+@pytest.mark.parametrize("until, texts, turns", [
+    ("final", ["I say x"] * 4, 4), ("answered", ["?", "I say x", "I say y"], 2), ("answered", ["I say x"], 1),
+    ("confirmed", ["I say x", "I say y", "I say y", "I say y"], 3), ("confirmed", ["I say x", "?", "I say x", "?"], 4),
+])
+def test_a_question_can_end_with_an_answer_or_one_that_is_confirmed(until, texts, turns):
+    said = [text if text != "?" else "" for text in texts]
+    pool = echo_pool(say_by_turn(*said))
+    [result] = build_method("handoff", pool, turns=4, until=until)(questions(1))
+    assert len(result.calls) == 2 * turns and result.reply.text == said[turns - 1]
+
+
+def test_who_answered_at_once_costs_nothing_more_while_others_go_on():
+    said = iter(["I say x", "", "I say y"])
+
+    def say(chat):
+        return "0" if "Which agent should" in chat.text else next(said)
+
+    done, on = build_method("handoff", echo_pool(say), until="answered")(questions(2))
+    assert (len(done.calls), done.answer) == (2, "x") and (len(on.calls), on.answer) == (4, "y")
+
+
+def test_an_unknown_end_is_one_line():
+    with pytest.raises(UserError, match="until"):
+        build_method("handoff", echo_pool(), until="bored")
