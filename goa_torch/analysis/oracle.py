@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from math import comb
 
@@ -14,6 +15,8 @@ Edge = tuple[int, int]
 #: So many graphs are tried one by one: some seconds.
 FEW = 6_000_000
 _BLOCK = 1 << 15
+#: Partial ways of a question that are followed: more take longer than they are worth.
+MOST = 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,8 @@ def oracle_static(skills: np.ndarray, layers: np.ndarray, rounds: int, k: int | 
     work can travel in time. Where there are at most :data:`FEW` graphs (six agents with k = 2, eight with k = 1), all
     of them are tried; else choosing the edges is an integer linear program, which HiGHS solves
     (:func:`scipy.optimize.milp`): exactly too, if the time suffices (it does for questions of two or three layers).
+    Where there are too many ways for the work to travel (many rounds), longer ones are left out: the graph found is a
+    good one, not certainly the best, and the answer says so.
 
     Args:
         skills: [N, D] bool.
@@ -86,16 +91,21 @@ def oracle_static(skills: np.ndarray, layers: np.ndarray, rounds: int, k: int | 
         solved = finished(reach(np.repeat(hears[None], rounds - 1, 0), skills, layers), layers)[:, -1]
         return StaticOracle(hears, solved, True, float(solved.mean()))
     counts = Counter(tuple(int(x) for x in row if x >= 0) for row in layers)
-    if comb(n - 1, k) ** n <= FEW:
-        hears, exact, served = _try_all(skills, counts, rounds, k), True, 0.0
-    else:
-        hears, exact, served = _solve(skills, counts, rounds, k, seconds)
-    solved = finished(reach(np.repeat(hears[None], rounds - 1, 0), skills, layers), layers)[:, -1]
+    most = _possible(skills, counts, rounds)
+    search = _try_all if comb(n - 1, k) ** n <= FEW else partial(_solve, seconds=seconds)
+    # a graph that needs no more rounds than there are layers is found fast, and often leaves nothing to be desired
+    deepest = max((len(question) for question in counts if len(question) <= rounds), default=rounds)
+    for allowed in dict.fromkeys((deepest, rounds)):
+        hears, exact, served = search(skills, counts, allowed, k)
+        solved = finished(reach(np.repeat(hears[None], rounds - 1, 0), skills, layers), layers)[:, -1]
+        if solved.sum() >= most:
+            return StaticOracle(hears, solved, True, float(solved.mean()))
     return StaticOracle(hears, solved, exact, float(solved.mean()) if exact else served / len(layers))
 
 
-def _try_all(skills: np.ndarray, counts: Counter, rounds: int, k: int) -> np.ndarray:
-    """The best of all graphs in which everybody hears exactly ``k`` (more edges never hurt). Graphs are bit masks."""
+def _try_all(skills: np.ndarray, counts: Counter, rounds: int, k: int) -> tuple[np.ndarray, bool, float]:
+    """The best of all graphs in which everybody hears exactly ``k`` (more edges never hurt), whether it certainly is,
+    and an upper bound on the number of questions served. Graphs are bit masks."""
     n = skills.shape[0]
 
     def bit(sender: int, receiver: int) -> np.uint64:
@@ -106,8 +116,8 @@ def _try_all(skills: np.ndarray, counts: Counter, rounds: int, k: int) -> np.nda
         others = [bit(sender, receiver) for sender in range(n) if sender != receiver]
         choices = np.array([sum(map(int, chosen)) for chosen in combinations(others, k)], dtype=np.uint64)
         graphs = (graphs[:, None] | choices).ravel()
-    routes = [(times, [np.uint64(sum(int(bit(*edge)) for edge in way)) for way in
-                       travel_ways(skills, question, rounds)]) for question, times in counts.items()]
+    known = [(times, *_ways(skills, question, rounds, MOST)) for question, times in counts.items()]
+    routes = [(times, [np.uint64(sum(int(bit(*edge)) for edge in way)) for way in ways]) for times, ways, _ in known]
     best, most = graphs[0], -1
     for start in range(0, len(graphs), _BLOCK):
         block = graphs[start : start + _BLOCK]
@@ -119,7 +129,8 @@ def _try_all(skills: np.ndarray, counts: Counter, rounds: int, k: int) -> np.nda
             served += times * solved
         if served.max() > most:
             best, most = block[served.argmax()], int(served.max())
-    return np.array([[int(best) >> (receiver * n + sender) & 1 for sender in range(n)] for receiver in range(n)], bool)
+    hears = np.array([[int(best) >> (receiver * n + sender) & 1 for sender in range(n)] for receiver in range(n)], bool)
+    return hears, all(whole for *_, whole in known), _possible(skills, counts, rounds)
 
 
 def _solve(skills: np.ndarray, counts: Counter, rounds: int, k: int, seconds: float) -> tuple[np.ndarray, bool, float]:
@@ -130,9 +141,10 @@ def _solve(skills: np.ndarray, counts: Counter, rounds: int, k: int, seconds: fl
     n = skills.shape[0]
     edges = [(s, r) for s in range(n) for r in range(n) if s != r]
     number = {edge: i for i, edge in enumerate(edges)}
-    free, routes = 0, []  # questions that need no edge; (question, set of edges)
+    free, routes, complete = 0, [], True  # questions that need no edge; (how many, sets of edges)
     for question, times in counts.items():
-        ways = list(travel_ways(skills, question, rounds))
+        ways, whole = _ways(skills, question, rounds, MOST)
+        complete &= whole
         if frozenset() in ways:
             free += times
         elif ways:
@@ -168,17 +180,33 @@ def _solve(skills: np.ndarray, counts: Counter, rounds: int, k: int, seconds: fl
         for edge, chosen in zip(edges, found.x[: len(edges)]):
             hears[edge[1], edge[0]] = chosen > 0.5
     bound = free + (-found.mip_dual_bound if found.mip_dual_bound is not None else sum(t for t, _ in routes))
-    return hears, found.status == 0, float(bound)
+    return hears, complete and found.status == 0, float(bound) if complete else _possible(skills, counts, rounds)
+
+
+def _possible(skills: np.ndarray, counts: Counter, rounds: int) -> float:
+    """How many questions some sequence of graphs could finish."""
+    return float(sum(times for question, times in counts.items()
+                     if oracle_per_question(skills, np.array([question]), rounds)[0]))
 
 
 def travel_ways(skills: np.ndarray, question: tuple[int, ...], rounds: int) -> Iterator[frozenset[Edge]]:
     """The minimal sets of (sender, receiver) edges over which ``question`` (domains of its layers) is finished by
     round ``rounds``."""
+    yield from _ways(skills, question, rounds)[0]
+
+
+def _ways(skills: np.ndarray, question: tuple[int, ...], rounds: int,
+          most: int | None = None) -> tuple[list[frozenset[Edge]], bool]:
+    """The sets of :func:`travel_ways`, and whether they are all: where more than ``most`` partial ones would have to be
+    followed, those that take more rounds are left out."""
     found: list[frozenset[Edge]] = []
     start = [(agent, 1, frozenset()) for agent in range(len(skills)) if skills[agent, question[0]]]
-    seen = set()
+    seen, whole = set(), True
     for spent in range(1, rounds + 1):
         here = set(start)
+        whole = most is None or len(here) <= most
+        if not whole:
+            break
         found += [way for _, done, way in here if done == len(question)]
         following = set()
         for agent, done, way in here:
@@ -193,4 +221,4 @@ def travel_ways(skills: np.ndarray, question: tuple[int, ...], rounds: int) -> I
     for way in sorted(set(found), key=len):
         if not any(other <= way for other in minimal):
             minimal.append(way)
-    yield from minimal
+    return minimal, whole

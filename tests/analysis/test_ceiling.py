@@ -205,6 +205,15 @@ def test_without_a_limit_the_complete_graph_is_the_best():
     assert (oracle_static(EXPERTS, drawn_layers(3), 3).hears == complete(6)).all()
 
 
+@pytest.mark.timeout(120)
+def test_the_static_oracle_of_many_rounds_does_not_follow_every_detour():
+    skills = np.vstack([EXPERTS, np.ones((2, 6), dtype=bool)])
+    found = oracle_static(skills, drawn_layers(4, 40), 14, 2)
+    assert found.exact and found.solved.all() and (found.hears.sum(axis=1) <= 2).all()
+    lonely = oracle_static(EXPERTS, drawn_layers(4, 8), 9, 1, seconds=1)
+    assert found.bound >= lonely.bound >= lonely.solved.mean()
+
+
 def test_ways_of_travelling_are_minimal():
     math, code = DOMAINS.index("math"), DOMAINS.index("code")
     ways = list(travel_ways(EXPERTS, (math, code), 3))
