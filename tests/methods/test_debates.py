@@ -165,6 +165,15 @@ def test_sparse_debates_run_over_any_graph(graph):
         assert len(pairs) == 2 * round(0.4 * 15)
 
 
+def test_a_small_world_is_drawn_once_and_everybody_hears_k_peers():
+    [result] = build_method("sparse_mad", echo_pool(), graph="small_world", k=3, rounds=4)(questions(1))
+    first, *others = rounds(result)
+    assert Counter(receiver for _, receiver in first) == dict.fromkeys(range(6), 3) and others == [first, first]
+    assert {((i - 1) % 6, i) for i in range(6)} <= first and any((r, s) not in first for s, r in first)
+    with pytest.raises(UserError, match="k = 6"):
+        build_method("sparse_mad", echo_pool(), graph="small_world", k=6)
+
+
 def test_who_is_alone_rereads_its_own_reply_and_nobody_elses():
     method = build_method("sparse_mad", echo_pool(), graph="alone", n=None, rounds=3)
     [result] = method(questions(1))
