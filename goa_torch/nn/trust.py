@@ -17,21 +17,23 @@ if TYPE_CHECKING:
     from ..state import State
 
 
-def tfidf_similarity(texts: Sequence[str]) -> Tensor:
+def tfidf_similarity(texts: Sequence[str], pattern: str = r"\w+") -> Tensor:
     r"""Cosine similarity of the texts' TF-IDF vectors, [n, n],
 
     .. math:: x_{tw} = \mathrm{tf}_{tw} \left( \ln \frac{1 + n}{1 + \mathrm{df}_w} + 1 \right),
 
     smoothed and lower-cased as scikit-learn's ``TfidfVectorizer`` does by default, but over words of any length, since
-    answers are short. A text without words resembles nobody.
+    answers are short. A text without words resembles nobody. ``pattern`` says what a word is.
     """
-    counts = [Counter(re.findall(r"\w+", text.lower())) for text in texts]
+    counts = [Counter(re.findall(pattern, text.lower())) for text in texts]
     vocabulary = {word: column for column, word in enumerate(sorted(set().union(*counts)))} if counts else {}
     df = Counter(word for count in counts for word in count)
-    vectors = torch.zeros(len(texts), len(vocabulary), dtype=torch.float64)
-    for row, count in enumerate(counts):
+    idf = {word: math.log((1 + len(texts)) / (1 + texts_with)) + 1 for word, texts_with in df.items()}
+    rows = [[0.0] * len(vocabulary) for _ in texts]
+    for row, count in zip(rows, counts):
         for word, times in count.items():
-            vectors[row, vocabulary[word]] = times * (math.log((1 + len(texts)) / (1 + df[word])) + 1)
+            row[vocabulary[word]] = times * idf[word]
+    vectors = torch.tensor(rows, dtype=torch.float64).reshape(len(texts), len(vocabulary))
     vectors = vectors / vectors.norm(dim=1, keepdim=True).clamp_min(1e-12)
     return vectors @ vectors.t()
 

@@ -71,8 +71,8 @@ class Step:
 class Debates:
     """Begins debates and steps them under weight matrices: what the environments and the trainer are made of.
 
-    Replies that were given before under the same circumstances, or to the same prompt, come from caches and cost nothing
-    (:mod:`goa_torch.rl.cache`); calls of episodes in different rounds go out together.
+    Replies that were given before under the same circumstances, or to the same prompt, come from caches
+    and cost nothing (:mod:`goa_torch.rl.cache`); calls of episodes in different rounds go out together.
 
     Args:
         pool: the agents.

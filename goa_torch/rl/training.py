@@ -58,8 +58,10 @@ class TrainingConfig:
         ppo: keys of :class:`goa_torch.rl.ppo.PPOConfig`; ``discount`` holds for the rewards of silence too, and the
             debate's ``gate.background`` for the budget.
         schedule: keys of :class:`goa_torch.rl.trainer.Schedule`.
-        presets: name -> keys that it changes; ``preset=NAME`` on the command line applies one.
-        preset: the one to apply.
+        cache: folder of replies that trainings (and experiments) may share; by default they are kept in memory.
+        presets: name -> keys that it changes; ``preset=NAME`` on the command line applies one, ``preset=NAME+OTHER``
+            several, the last of which wins.
+        preset: what to apply.
         out: run folder; ``runs/<name of the file>`` (and ``-<preset>``) by default.
     """
 
@@ -73,13 +75,14 @@ class TrainingConfig:
     policy: dict[str, Any] = field(default_factory=dict)
     ppo: dict[str, Any] = field(default_factory=dict)
     schedule: dict[str, Any] = field(default_factory=dict)
+    cache: str | None = None
     presets: dict[str, Any] = field(default_factory=dict)
     preset: str | None = None
     out: str | None = None
 
 
 def read_training(path: str | Path, overrides: Sequence[str] = ()) -> TrainingConfig:
-    """A training file with its preset and the ``key=value`` overrides applied, in this order.
+    """A training file with its presets and the ``key=value`` overrides applied, in this order.
 
     Raises:
         UserError: for whatever is wrong, with its place.
@@ -87,11 +90,11 @@ def read_training(path: str | Path, overrides: Sequence[str] = ()) -> TrainingCo
     place, data = Place(Path(path)), read_yaml(path)
     named = next((word.partition("=")[2] for word in reversed(overrides) if word.startswith("preset=")), None)
     named = data.get("preset") if named is None else named
-    if named is not None:
+    for name in str(named).split("+") if named else ():
         presets = data.get("presets") or {}
-        if named not in presets:
-            raise unknown("preset", named, presets, str(place / "presets"))
-        data = _merged(data, presets[named] or {}, place / "presets" / named)
+        if name not in presets:
+            raise unknown("preset", name, presets, str(place / "presets"))
+        data = _merged(data, presets[name] or {}, place / "presets" / name)
     config = typed(TrainingConfig, override(data, overrides), place)
     if config.agents not in AGENTS:
         raise unknown("agents", config.agents, AGENTS, str(place / "agents"))
@@ -160,7 +163,9 @@ def train_controller(path: str | Path, overrides: Sequence[str] = (), out: str |
     Raises:
         UserError: for whatever is wrong before the first call.
     """
+    from ..agents.calls import Exchange
     from ..agents.pools import load_pool
+    from ..bench.cache import DiskCache
 
     say = say or _print
     place, plan = Place(Path(path)), plan_training(path, overrides)
@@ -168,7 +173,8 @@ def train_controller(path: str | Path, overrides: Sequence[str] = (), out: str |
     pool = load_pool(_near(place, plan.config.pool))
     if plan.config.agents == "perfect":
         pool = _perfect(pool, plan.config, place)
-    debates = Debates(pool, plan.debate)
+    exchange = None if plan.config.cache is None else Exchange(DiskCache(plan.config.cache))
+    debates = Debates(pool, plan.debate, exchange)
     policy = WeightPolicy(plan.policy, plan.debate.observation, debates.n, plan.schedule.seed)
     if plan.config.start is not None:
         _start_from(policy, plan.config.start, place)

@@ -32,6 +32,7 @@ class ObservationConfig:
     Attributes:
         similarity: how alike two replies are: the cosine of their ``tfidf`` vectors, or of what the meta-LLM (or
             ``embedder``) ``embed`` makes of them.
+        signs: whether signs count as words of TF-IDF too: operators and brackets of formulas or programs.
         mixing: lambda, the share of similarity; the rest is 1 where two answers are the same. Not published: .5 (?).
         planes: more matrices [agent, agent]: ``card`` (TF-IDF cosine of agent i's card and agent j's reply).
         features: more columns: ``round`` (share of the rounds that are over), ``answered`` (1 if the reply has an
@@ -43,6 +44,7 @@ class ObservationConfig:
     """
 
     similarity: str = "tfidf"
+    signs: bool = False
     mixing: float = 0.5
     planes: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
@@ -93,7 +95,7 @@ def observe(state: State, config: ObservationConfig) -> tuple[Tensor, Tensor]:
     n = largest(state)
     here = present(state.batch, state.num_graphs, n)
     columns = [_padded(state, _agreement(state, config), n)]
-    columns += [_padded(state, _PLANES[name](state), n) for name in config.planes]
+    columns += [_padded(state, _PLANES[name](state, config), n) for name in config.planes]
     flat = [_FEATURES[name](state, config, n) for name in config.features]
     if flat:
         features = torch.zeros(state.num_graphs, n, sum(part.size(1) for part in flat))
@@ -113,7 +115,7 @@ def _padded(state: State, matrices: list[Tensor], n: int) -> Tensor:
 
 
 def _agreement(state: State, config: ObservationConfig) -> list[Tensor]:
-    similar = _tfidf(state) if config.similarity == "tfidf" else _embedded(state, config)
+    similar = _tfidf(state, config) if config.similarity == "tfidf" else _embedded(state, config)
     matrices = []
     for question, alike in enumerate(similar):
         nodes = state.nodes_of(question)
@@ -130,12 +132,12 @@ def _texts(state: State, question: int) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=65536)
-def _cosines(texts: tuple[str, ...]) -> Tensor:
-    return tfidf_similarity(texts).float()
+def _cosines(texts: tuple[str, ...], signs: bool) -> Tensor:
+    return tfidf_similarity(texts, r"\w+|[^\w\s]" if signs else r"\w+").float()
 
 
-def _tfidf(state: State) -> list[Tensor]:
-    return [_cosines(_texts(state, question)) for question in range(state.num_graphs)]
+def _tfidf(state: State, config: ObservationConfig) -> list[Tensor]:
+    return [_cosines(_texts(state, question), config.signs) for question in range(state.num_graphs)]
 
 
 def _embedded(state: State, config: ObservationConfig) -> list[Tensor]:
@@ -151,16 +153,16 @@ def _embedded(state: State, config: ObservationConfig) -> list[Tensor]:
     return matrices
 
 
-def _card_plane(state: State) -> list[Tensor]:
+def _card_plane(state: State, config: ObservationConfig) -> list[Tensor]:
     matrices = []
     for question in range(state.num_graphs):
         texts = _texts(state, question)
         cards = tuple(str(state.agent_of(node).card) for node in state.nodes_of(question))
-        matrices.append(_cosines((*cards, *texts))[: len(cards), len(cards) :])
+        matrices.append(_cosines((*cards, *texts), config.signs)[: len(cards), len(cards) :])
     return matrices
 
 
-_PLANES: dict[str, Callable[[State], list[Tensor]]] = {"card": _card_plane}
+_PLANES: dict[str, Callable[[State, ObservationConfig], list[Tensor]]] = {"card": _card_plane}
 
 
 # --------------------------------------------------------------------------- features, each [n, columns]

@@ -174,6 +174,7 @@ policy: {hidden: 8}
 schedule: {updates: 2, episodes: 3, validate_every: 1}
 presets:
   graph: {policy: {architecture: graph}}
+  wide: {policy: {hidden: 12}}
 """
 
 
@@ -212,6 +213,17 @@ def test_presets_change_keys_and_name_the_folder(training):
     config = read_training(training, ["preset=graph", "schedule.updates=7"])
     assert config.policy == {"hidden": 8, "architecture": "graph"} and config.schedule["updates"] == 7
     assert config.out.endswith("tiny-graph")
+    both = read_training(training, ["preset=graph+wide"])
+    assert both.policy == {"hidden": 12, "architecture": "graph"} and both.out.endswith("tiny-graph+wide")
+
+
+def test_trainings_that_share_a_cache_pay_once(training):
+    words = ["cache=replies", "schedule.updates=1"]
+    paid = []
+    for name in ("first", "second"):
+        run = train_controller(training, [*words, f"out={name}"], say=lambda line: None)
+        paid.append(json.loads((run / "summary.json").read_text())["paid_calls"])
+    assert paid[0] > 0 == paid[1]
 
 
 def test_the_shipped_file_and_all_its_presets_are_right():

@@ -33,6 +33,13 @@ def test_similarity_and_agreement_count_half_each():
     assert x[0, 0, 1] == pytest.approx(1) and x[0, 0, 2] == pytest.approx(0) and x[0, 2, 2] == pytest.approx(1)
 
 
+def test_signs_count_as_words_where_that_is_asked_for():
+    formulas = said(["(3 + 4)", "(8 - 9)"])
+    apart, _ = observe(formulas, ObservationConfig(mixing=1.0))
+    alike, _ = observe(formulas, ObservationConfig(mixing=1.0, signs=True))
+    assert apart[0, 0, 1] == 0 < alike[0, 0, 1] < 1
+
+
 def test_same_words_with_another_answer_are_similar_but_do_not_agree():
     x, _ = observe(said(["red blue", "blue red"]), ObservationConfig())
     assert x[0, 0, 1] == pytest.approx(0.5)
