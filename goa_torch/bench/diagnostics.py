@@ -108,3 +108,20 @@ def _reference(lines: Lines, reference: Mapping[str, Any]) -> list[dict[str, Any
         rows.append({"method": "blind guess", "results": len(blind), "accuracy": float(np.mean(blind)), "ceiling": None,
                      "of_ceiling": None, "static": None, "static_exact": None, "oracle": None, "regret": None})
     return rows
+
+
+def mean_reference(tables: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """The bars of several tasks, each weighing the same: of every method that has some in all of them; ``None`` where
+    one of them has none. The best static graph is each task's own."""
+    by_method = [{row["method"]: row for row in rows} for rows in tables]
+    found = []
+    for method in by_method[0] if all(by_method) else ():
+        rows = [table[method] for table in by_method if method in table]
+        if len(rows) < len(by_method):
+            continue
+        mean = {key: None if any(row[key] is None for row in rows) else float(np.mean([row[key] for row in rows]))
+                for key in ("accuracy", "ceiling", "static", "oracle", "regret")}
+        exact = None if mean["static"] is None else all(row["static_exact"] for row in rows)
+        found.append({"method": method, "results": sum(row["results"] for row in rows), "static_exact": exact, **mean,
+                      "of_ceiling": mean["accuracy"] / mean["ceiling"] if mean["ceiling"] else None})
+    return found

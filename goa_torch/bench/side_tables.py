@@ -23,7 +23,8 @@ _REFERENCE = (
     "(no bound: agents who err may speak in an order that serves a question better); "
     "oracle: the best graph for each question, static: the best one for all questions whose receivers hear no more "
     "agents than the method's do (>= where the search ran out of time), both with perfect agents and as many rounds "
-    "as the method may talk; regret: oracle less accuracy. Blank where perfect agents do not know what to say."
+    "as the method may talk; regret: oracle less accuracy. Blank where perfect agents do not know what to say. In "
+    "means each task has a static graph of its own."
 )
 _CALIBRATION = (
     "Calibration of the confidence in answers, by where it comes from: agreement (share of agents that hold the "
@@ -57,6 +58,9 @@ def side_tables(summary: Mapping[str, Any]) -> list[SideTable]:
                            ("pass_at_k", _pass_at_k)):
             if found.get(key):
                 tables.append(build(task, found[key]))
+    mean = summary.get("macro") or {}
+    if bars := (mean.get("diagnostics") or {}).get("reference"):
+        tables.append(_reference(f"the mean over {', '.join(mean['tasks'])}", bars))
     return tables
 
 

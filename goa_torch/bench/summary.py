@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import statistics
-from .diagnostics import diagnostics
+from .diagnostics import diagnostics, mean_reference
 from .records import FAILED, UNFINISHED, UNPARSED, errors, usage_of
 from .store import Item, Record
 
@@ -43,6 +43,8 @@ def summarise(config: Mapping[str, Any], records: Iterable[Record], reference: M
     present = sum(len(table.present) for table in tables.values())
     options = {"baselines": config["resolved"]["baselines"], "draws": config["draws"], "margin": config["margin"]}
     filled = {task: table for task, table in tables.items() if table.questions}
+    found = {task: diagnostics(table.lines, identity["tasks"][task], config["draws"], (reference or {}).get(task))
+             for task, table in filled.items()}
     return {
         "complete": present == wanted,
         "results": present,
@@ -55,12 +57,11 @@ def summarise(config: Mapping[str, Any], records: Iterable[Record], reference: M
         "best": best_agents(lines),
         "tasks": {
             task: {"questions": len(table.questions), "left_out": identity["tasks"][task]["questions"] -
-                   len(table.questions), "rows": _rows([table], **options),
-                   "diagnostics": diagnostics(table.lines, identity["tasks"][task], config["draws"],
-                                              (reference or {}).get(task))}
+                   len(table.questions), "rows": _rows([table], **options), "diagnostics": found[task]}
             for task, table in filled.items()
         },
-        "macro": {"tasks": list(filled), "rows": _rows(list(filled.values()), **options)} if len(filled) > 1 else None,
+        "macro": {"tasks": list(filled), "rows": _rows(list(filled.values()), **options), "diagnostics": {
+            "reference": mean_reference([rows["reference"] for rows in found.values()])}} if len(filled) > 1 else None,
         "totals": {kind: _total(tests, kind) for kind in ("usage", "paid")},
         "validation_totals": {kind: _total([x for x in lines if x["part"] != "test"], kind) for kind in
                               ("usage", "paid")},

@@ -93,13 +93,23 @@ def _question(words: str) -> Question:
     if not text:
         raise UserError("the question is empty; write it in quotes, or pipe it in and give - in its place")
     from ..tasks.relay import RelayReader, parse
+    from ..tasks.relay.expression import DEEPEST, resembles
 
     expression = parse("".join(text.split())) or parse(text)
+    if expression is None and resembles(text):
+        _note("this resembles an expression of the task relay and is none, so it is asked as any other question; goa "
+              "tasks relay shows what expressions look like")
     if expression is not None and expression.depth:
+        if expression.depth > DEEPEST:
+            _note(f"an expression of {expression.depth} layers; Relay's agents were taught {DEEPEST} at most")
         text = str(expression)
         return Question("ask", text, str(expression.partial_results()[-1]), RelayReader(), task="relay",
                         metadata={"domains": list(expression.domains)})
     return Question("ask", text, "", TextReader(), task="ask")
+
+
+def _note(text: str) -> None:
+    print(f"goa: note: {text}", file=sys.stderr)
 
 
 def _piped() -> str:

@@ -42,6 +42,8 @@ def _heading(out: Console, text: str) -> None:
 def _show_select(stage: dict[str, Any], names: list[str], pool: Pool, out: Console) -> None:
     _heading(out, "select: who takes part")
     if stage["by"] == "meta":
+        if stage.get("shortlist"):
+            out.print(f"A search over {len(pool):,} cards shortlisted {', '.join(stage['shortlist'])}.")
         if stage.get("probabilities"):
             ranked = sorted(stage["probabilities"].items(), key=lambda item: -item[1])
             likely = ", ".join(f"{name} {p:.2f}" for name, p in ranked)

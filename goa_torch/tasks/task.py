@@ -50,6 +50,7 @@ class Task:
         instruction: how to state the answer, if not as the reader would have it.
         generate: makes the questions of a task that has no data: called with ``split``, ``limit``, ``seed`` and the
             task's own settings.
+        settings: the dataclass whose fields and docstring say what these settings are.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Task:
     version: int = 1
     instruction: str = ""
     generate: Callable[..., list[Question]] | None = None
+    settings: type | None = None
 
     @property
     def has_train(self) -> bool:

@@ -111,6 +111,22 @@ def test_relay_has_bars_that_are_found_once(run, monkeypatch):
     run(pool, methods=methods, tasks=[RELAY])
 
 
+def test_bars_of_a_mean_over_depths_weigh_each_depth_the_same(run):
+    tasks = [RELAY | {"label": f"depth {d}", "limit": n, "settings": {"depth": d}} for d, n in ((1, 6), (2, 2))]
+    folder = run(make_pool(lambda chat: "7"), methods=["single", "goa", "handoff"], tasks=tasks)
+    summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    rows = {row["method"]: row for row in summary["macro"]["diagnostics"]["reference"]}
+    for method in ("single", "goa", "blind guess"):
+        each = [next(row for row in table["diagnostics"]["reference"] if row["method"] == method)
+                for table in summary["tasks"].values()]
+        for bar in ("accuracy", "ceiling", "oracle"):
+            wanted = None if each[0][bar] is None else pytest.approx(sum(row[bar] for row in each) / 2)
+            assert rows[method][bar] == wanted
+        assert rows[method]["results"] == sum(row["results"] for row in each)
+    assert rows["handoff"]["ceiling"] is None
+    assert "## Bars on the mean over depth 1, depth 2" in (folder / "table.md").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("name, settings", [
     ("single", {}), ("vote", {}), ("goa", {}), ("goa", {"readout": "mean"}), ("moa", {}), ("self_moa", {}),
     ("s2_mad", {}), ("random_nodup", {"n": None, "rounds": 4}), ("armor_mad", {}), ("iterate", {}), ("learned", {}),

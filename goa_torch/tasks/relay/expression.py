@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,6 +13,8 @@ from .families import HIDDEN, LEAVES, PRIMARY, SECOND, Family, Leaf
 
 #: Longest text that is read as an expression; questions of depth 8 have at most about 110 characters.
 LONGEST = 400
+#: Layers of the deepest questions that agents are taught.
+DEEPEST = 6
 _LITERAL = re.compile(r"\d{1,2}")
 
 
@@ -76,6 +79,22 @@ def parse(text: str) -> Expression | None:
     return _parse(text) if len(text) <= LONGEST else None
 
 
+def resembles(text: str) -> bool:
+    """Whether ``text`` looks as if it was meant to be an expression: numbers, brackets and operators, and no words but
+    those of expressions, at most misspelt.
+
+    Example:
+        >>> resembles("rev[(47+9)"), resembles("(470+9)"), resembles("What is 47 + 9?")
+        (True, True, False)
+    """
+    words = set(re.findall(r"[^\W\d_]+", text.lower()))
+    if len(text) > LONGEST or not re.search(r"[\[\](){}<>+*-]", text) or not (words or re.search(r"\d", text)):
+        return False
+    strange = set(re.sub(r"[\w\s\[\](){}<>+*,.=-]", "", text))
+    return not strange and all(word in _vocabulary() or difflib.get_close_matches(word, _vocabulary(), 1, 0.75)
+                               for word in words)
+
+
 @lru_cache(maxsize=65536)
 def _parse(text: str) -> Expression | None:
     if _LITERAL.fullmatch(text):
@@ -99,6 +118,13 @@ def _parse(text: str) -> Expression | None:
 @lru_cache
 def _leaves() -> dict[str, tuple[Leaf, int]]:
     return {leaf.write(n): (leaf, n) for leaf in LEAVES for n in range(leaf.size)}
+
+
+@lru_cache
+def _vocabulary() -> list[str]:
+    """Every word that an expression can hold, in small letters."""
+    texts = [family.template for family in (*PRIMARY, *SECOND, *HIDDEN)] + list(_leaves())
+    return sorted({word for text in texts for word in re.findall(r"[^\W\d_]+", text.lower())} - {"x", "k"})
 
 
 @lru_cache

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..relay.task import load_relay
+from ..relay.task import RelaySpec, load_relay
 from ..task import Task
 
 TASK = Task("relay", "nested expressions whose layers belong to different domains", lambda row: None, answers="text",
             splits={name: name for name in ("test", "validation", "train", "agent_train", "controller_train")},
-            generate=load_relay)
+            generate=load_relay, settings=RelaySpec)
