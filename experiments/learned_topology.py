@@ -1,9 +1,11 @@
 """Trains topologies with every estimator on Relay, then compares what was learned with graphs that were not.
 
-    python experiments/learned_topology.py --quick          # one seed, four of them: under half an hour
-    python experiments/learned_topology.py                  # ten seeds, all of them, chain and adversarial: a day
+    python experiments/learned_topology.py --quick          # two seeds of the main ones, in chain and adversarial
+    python experiments/learned_topology.py                  # ten seeds, all of them: a day
 
-Each name in RUNS is a list of presets of learned_topology.yaml. Runs that are finished are not repeated. The folder
+Each name in RUNS is a list of presets of learned_topology.yaml. Everything can be killed: what is finished is not
+repeated, what was begun goes on. `--only train --runs edge_gnn` does a part (several at once, if the machine has the
+cores), `--only compare` the rest. The folder
 gets one training for each regime, name and seed; `curves_<regime>.png`, validation accuracy over what training cost;
 `training.json`, the same in figures: for every run its best validation accuracy, and the tokens after which it first
 reached the accuracy `--reach` points below the best run's; and `compare_<regime>/`, the table of `goa bench` on test
@@ -20,17 +22,21 @@ from typing import Any
 
 import yaml
 
+from goa_torch.agents.stacked_decoding import StackedExchange
 from goa_torch.bench import run_experiment
 from goa_torch.training.topology.curves import draw_curves, read_lines
 from goa_torch.training.topology.training import read_training, train_topology
+from goa_torch.training.topology.world import MemoryCache
 
 HERE = Path(__file__).parent
 #: Supervision is crossed, not mixed: what a debate is worth x soft or hard edges.
 RUNS = ("edge_gnn", "edge_gnn+hybrid", "edge_gnn+score", "edge_gnn+gumbel", "edge_gnn+es", "edge_gnn+noisy",
-        "edge_gnn+hybrid+reward", "edge_gnn+score+reward", "edge_gnn+score_plain+reward", "edge_gnn+score_group+reward",
-        "edge_gnn+es+reward", "edge_gnn+partial", "edge_logits", "edge_logits+score", "edge_logits+score+reward",
-        "reliability", "gptswarm", "agentprune", "agentdropout", "gdesigner", "gdesigner+corrected")
-QUICK = ("edge_gnn", "edge_gnn+score", "edge_gnn+score+reward", "reliability")
+        "edge_gnn+hybrid+reward", "edge_gnn+noisy+reward", "edge_gnn+score+reward", "edge_gnn+score_plain+reward",
+        "edge_gnn+score_group+reward", "edge_gnn+es+reward", "edge_gnn+partial", "edge_logits", "edge_logits+score",
+        "edge_logits+score+reward", "reliability", "gptswarm", "agentprune", "agentdropout", "gdesigner",
+        "gdesigner+corrected")
+QUICK = ("edge_gnn", "edge_gnn+hybrid", "edge_gnn+noisy", "edge_gnn+score", "edge_gnn+noisy+reward",
+         "edge_gnn+score+reward", "edge_gnn+gumbel", "edge_gnn+es", "reliability")
 REGIMES = ("chain", "adversarial", "redundant")
 STAGED = ("gptswarm", "agentprune", "agentdropout", "gdesigner")
 
@@ -42,25 +48,29 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     parser.add_argument("--out", type=Path, default=Path("runs") / "learned_topology")
     parser.add_argument("--runs", nargs="+", default=None, help="which of RUNS (presets joined by +)")
     parser.add_argument("--regimes", nargs="+", default=None, choices=REGIMES)
-    parser.add_argument("--seeds", type=int, default=None, help="controller seeds (10; 1 with --quick)")
+    parser.add_argument("--seeds", type=int, nargs="+", default=None, help="of controllers (0 to 9; 0 1 with --quick)")
+    parser.add_argument("--only", choices=("train", "compare"), default=None, help="one half of it")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--limit", type=int, default=None, help="test questions (1000; 200 with --quick)")
     parser.add_argument("--reach", type=float, default=0.01, help="how far below the best accuracy counts as reached")
     parser.add_argument("--set", nargs="*", default=[], metavar="key=value", help="override keys of the training file")
     asked = parser.parse_args(arguments)
     names = asked.runs or (QUICK if asked.quick else RUNS)
-    seeds = range(asked.seeds or (1 if asked.quick else 10))
+    seeds = asked.seeds or ([0, 1] if asked.quick else range(10))
     figures: dict[str, Any] = {}
-    for regime in asked.regimes or (("chain",) if asked.quick else ("chain", "adversarial")):
-        folders = {}
+    for regime in asked.regimes or ("chain", "adversarial"):
+        folders, exchange = {}, StackedExchange(MemoryCache())
         for name in names:
             for seed in seeds:
                 preset = "+".join([name, *([regime] if regime != "chain" else []), *(["quick"] if asked.quick else [])])
                 folders[name, seed] = asked.out / regime / f"{name}-{seed}"
                 overrides = [f"preset={preset}", f"schedule.seed={seed}", *asked.set]
-                if not (folders[name, seed] / "summary.json").is_file():
+                if asked.only != "compare" and not (folders[name, seed] / "summary.json").is_file():
                     print(f"\n{regime}, {name}, seed {seed}", flush=True)
-                    train_topology(asked.training, overrides, folders[name, seed])
+                    train_topology(asked.training, overrides, folders[name, seed], exchange=exchange)
+        folders = {key: path for key, path in folders.items() if (path / "summary.json").is_file()}
+        if asked.only == "train" or not folders:
+            continue
         figures[regime] = measured(folders, asked.reach)
         curves = {f"{name} {seed}": read_lines(path / "curve.jsonl") for (name, seed), path in folders.items()}
         (asked.out / f"curves_{regime}.png").write_bytes(draw_curves(curves))

@@ -278,13 +278,13 @@ class HFModel(LanguageModel):
 
     def _decoder(self) -> Decoder:
         from .decoding import Decoder
-        from .kv import PrefixStore
+        from .message_store import MessageStore
 
         loaded, chats = self._ready(), self.chats
         with loaded.lock:
             key = ("decoder", self.chat_template)
             if key not in loaded.scratch:
-                prefixes = loaded.scratch.setdefault("prefixes", PrefixStore(0))
+                prefixes = loaded.scratch.setdefault("prefixes", MessageStore(0))
                 on_cpu = loaded.device == "cpu"
                 loaded.scratch[key] = Decoder(loaded.module, _ends(loaded, chats), 1, prefixes,
                                               prefill_tokens=2048 if on_cpu else 16384)

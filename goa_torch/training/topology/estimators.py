@@ -94,7 +94,8 @@ def estimate(config: EstimatorConfig, world: DebateWorld, controller: LearnedTop
 
     Args:
         seed: of drawn edges and perturbations; ``step`` makes each step's own.
-        decoding: seed of the agents' replies; draws have consecutive ones.
+        decoding: seed of the agents' replies. Draws of ``hybrid``, whose gradient is that of replies too, have
+            consecutive ones; all others compare edges over the same first answers.
     """
     started = time.perf_counter()
     check_estimator(config, world, controller)
@@ -109,18 +110,19 @@ def estimate(config: EstimatorConfig, world: DebateWorld, controller: LearnedTop
         mode: Mode = {"score": config.edges, "gumbel": "gumbel"}.get(config.name, "soft")  # type: ignore[assignment]
         plays, penalties = [], []
         for draw in range(config.draws):
+            heard = decoding + draw if config.name == "hybrid" else decoding
             if staged:
                 def begin(state: State, draw: int = draw) -> list[int]:
                     first = controller.begin(state, lambda *what: lots(state, what[0], name, what[1], draw, what[2]))
                     penalties.append(controller.graph_penalty(state))
                     return first
 
-                plays.append(world.play(controller, questions, decoding + draw, begin=begin))
+                plays.append(world.play(controller, questions, heard, begin=begin))
                 continue
             plays.append(world.play(
                 lambda state, round, draw=draw: draw_edges(controller, state, round, mode, name, draw, config.sigma,
                                                            config.temperature),
-                questions, decoding + draw, said=config.name == "hybrid"))
+                questions, heard, said=config.name == "hybrid"))
         _backward(surrogate(config, plays) + sum(penalties) / config.draws, controller)
     value = torch.stack([play.value.detach() for play in plays]).mean()
     return Estimate(float(value), sum((p.usage for p in plays), Usage()), sum((p.paid for p in plays), Usage()),

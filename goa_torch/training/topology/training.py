@@ -6,11 +6,14 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...config import Place, override, read_yaml, typed
 from ...errors import UserError, unknown
 from ...types import Question
+
+if TYPE_CHECKING:
+    from ...agents.calls import Exchange
 
 KIND = "topology"
 
@@ -127,7 +130,7 @@ def _merged(data: Mapping[str, Any], changes: Any, place: Place) -> dict[str, An
 
 
 def train_topology(path: str | Path, overrides: Sequence[str] = (), out: str | Path | None = None,
-                   say: Callable[[str], None] = print) -> Path:
+                   say: Callable[[str], None] = print, exchange: Exchange | None = None) -> Path:
     """Trains what a file says and returns the run folder; the same call resumes it.
 
     Args:
@@ -135,6 +138,7 @@ def train_topology(path: str | Path, overrides: Sequence[str] = (), out: str | P
         overrides: ``key=value`` with dotted keys.
         out: run folder instead of the file's.
         say: called with a line now and then.
+        exchange: where calls go; trainings that share one share the first answers to their questions.
 
     Raises:
         UserError: for whatever is wrong before the first call.
@@ -158,7 +162,7 @@ def train_topology(path: str | Path, overrides: Sequence[str] = (), out: str | P
         raise UserError(f"{place}: {error}") from error
     questions, validation = training_questions(config, place)
     pool = load_pool(_near(place, config.pool))
-    world = DebateWorld(pool, debate.rounds, passing, supervision)
+    world = DebateWorld(pool, debate.rounds, passing, supervision, exchange)
     names = [agent.name for agent in pool.agents]
     try:
         controller = kind.for_agents(names, schedule.seed, **config.controller.settings, k=debate.k,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -82,16 +83,23 @@ class Play:
 
 
 class MemoryCache:
-    """Replies of this process: debates of one question start with the same answers."""
+    """Replies of this process: debates of one question start with the same answers. Those not asked for any longer go
+    first, once there are ``most``."""
 
-    def __init__(self) -> None:
-        self.replies: dict[Hashable, Reply] = {}
+    def __init__(self, most: int = 1 << 16) -> None:
+        self.most = most
+        self.replies: OrderedDict[Hashable, Reply] = OrderedDict()
 
     def get(self, keys: Sequence[Hashable]) -> list[Reply | None]:
+        for key in keys:
+            if key in self.replies:
+                self.replies.move_to_end(key)
         return [self.replies.get(key) for key in keys]
 
     def put(self, items: Iterable[tuple[Hashable, Reply]]) -> None:
         self.replies.update(items)
+        while len(self.replies) > self.most:
+            self.replies.popitem(last=False)
 
 
 class DebateWorld:
