@@ -76,9 +76,10 @@ def peers_topology(places: Positions, peers: Tensor, heard: Tensor | None = None
     return Topology(edge_index, torch.ones(edge_index.size(1)))
 
 
-def lots(state: State, purpose: str, round: int, counter: Tensor) -> Tensor:
-    """A number in [0, 1) for each entry of ``counter`` [n, ...], from the stream (seed, question, purpose, round)."""
+def lots(state: State, purpose: str, round: int, counter: Tensor, nodes: slice | Tensor = slice(None)) -> Tensor:
+    """A number in [0, 1) for each entry of ``counter`` [n, ...], from the stream (seed, question, purpose, round) of
+    each of the n ``nodes``."""
     names = [randomness.stream(state.recorder.seed, question.task, question.id, "topology", purpose, round)
              for question in state.questions]
-    batch = state.batch.view(-1, *[1] * (counter.dim() - 1)).numpy()
+    batch = state.batch[nodes].view(-1, *[1] * (counter.dim() - 1)).numpy()
     return torch.from_numpy(randomness.uniforms(np.array(names, dtype=np.uint64)[batch], counter.numpy()))

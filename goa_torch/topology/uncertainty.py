@@ -77,13 +77,23 @@ def answer_entropy(state: State) -> Tensor:
     return entropy
 
 
+#: Graphs of more nodes than this are drawn without a matrix of all pairs.
+_DENSE = 1024
+
+
+def _gumbel(lot: Tensor) -> Tensor:
+    """A standard Gumbel draw for each lot in [0, 1)."""
+    return -torch.log(-torch.log(lot.clamp(1e-12, 1 - 1e-12)))
+
+
 class UncertaintyGuided(nn.Module):
     r"""Each round, each receiver hears k different peers, drawn without replacement with probability falling in the
     peer's uncertainty (arXiv 2609.27150; the form is unpublished (?)),
 
     .. math:: p(i) \propto \exp(-u_i / T),
 
-    by the Gumbel-top-k trick (Kool et al. 2019, arXiv 1903.06059): the k largest of :math:`-u_i / T + G_{ij}`.
+    by the Gumbel-top-k trick (Kool et al. 2019, arXiv 1903.06059): the k largest of :math:`-u_i / T + G_{ij}`. Above
+    1024 agents the same distribution is drawn in O(N k) memory.
 
     Args:
         k: in-degree.
@@ -101,16 +111,45 @@ class UncertaintyGuided(nn.Module):
         places = Positions.by_name(state)
         n = int(places.size.max()) if places.size.numel() else 0
         k = max(0, min(self.k, n - 1))
-        unsure = uncertainty(state, self.source).clamp_max(1e6)
+        logits = -uncertainty(state, self.source).clamp_max(1e6) / self.temperature
+        if n > _DENSE:
+            return self._large(state, places, logits, k, round)
         column = torch.arange(n)
         there = column < places.size[:, None]
         peer = places.node_at[(places.start[:, None] + column).clamp_max(max(state.num_nodes - 1, 0))]  # [n, N]
         lot = lots(state, "uncertainty", round, places.position[:, None] * (1 << 20) + column)
-        gumbel = -torch.log(-torch.log(lot.clamp(1e-12, 1 - 1e-12)))
-        score = -unsure[peer] / self.temperature + gumbel
+        score = logits[peer] + _gumbel(lot)
         score = score.masked_fill(~there | (column == places.position[:, None]), -math.inf)
         best = score.topk(k, dim=1)
         return peers_topology(places, best.indices, best.values > -math.inf)
+
+    def _large(self, state: State, places: Positions, logits: Tensor, k: int, round: int) -> Topology:
+        """The same distribution without an N x N matrix: peers one after the other in proportion to their weights, and
+        again where one comes up twice. Who has not found k in 8 (k + 1) draws (a few peers hold all the weight) takes
+        the k largest of a Gumbel race."""
+        peers = torch.full((state.num_nodes, k), -1)
+        for start in torch.unique(places.start).tolist():
+            size = int(places.size[start])
+            mine = slice(start, start + size)
+            wanted, weight = min(k, size - 1), logits[places.node_at[mine]]
+            mass = torch.softmax(weight, 0).cumsum(0)
+            heard, found, open_ = peers[mine], torch.zeros(size, dtype=torch.long), torch.arange(size if wanted else 0)
+            for draw in range(8 * (k + 1)):
+                if not open_.numel():
+                    break
+                lot = lots(state, "uncertainty", round, (open_ << 20) + draw, open_ + start)
+                drawn = torch.searchsorted(mass, lot * mass[-1], right=True).clamp_max(size - 1)
+                fresh = (drawn != open_) & (heard[open_] != drawn[:, None]).all(dim=1)
+                rows = open_[fresh]
+                heard[rows, found[rows]] = drawn[fresh]
+                found[rows] += 1
+                open_ = open_[found[open_] < wanted]
+            for node in open_.tolist():
+                race = weight + _gumbel(lots(state, "uncertainty", round, (torch.full((size,), node) << 20) + (1 << 19)
+                                             + torch.arange(size), mine))
+                race[node] = -math.inf
+                heard[node, :wanted] = race.topk(wanted).indices
+        return peers_topology(places, peers, torch.arange(k) < (places.size - 1)[:, None])
 
     def extra_repr(self) -> str:
         return f"k={self.k}, source={self.source!r}, temperature={self.temperature}"
