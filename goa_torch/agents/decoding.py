@@ -9,84 +9,21 @@ are named (:mod:`goa_torch.randomness`), going on later changes nothing.
 from __future__ import annotations
 
 import inspect
-import math
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import torch
 from accelerate.utils.memory import should_reduce_batch_size
 from torch import Tensor
 
-from ..types import FinishReason, Sampling
 from .edge_attention import enable_edge_weights
-from .edge_rows import RowEdges
 from .kv import BLOCK, Layout, PrefixStore, RecordingCache, RowCache
-from .token_sampling import next_tokens
+from .ragged import RaggedModel
+from .rows import KEPT_BYTES, SCORED_LOGITS, SHARED_TOKENS, SPARE_COLUMNS, Row, draw
+from .team import Team
 
-#: Prompts share a prefill only if that saves at least this many tokens.
-SHARED_TOKENS = 32
-#: Columns beyond what the longest row needs, so that rows move sideways rarely.
-SPARE_COLUMNS = 32
-#: Most memory kept from one batch for the next.
-KEPT_BYTES = 2**27
-#: Most logits held at once while scoring.
-SCORED_LOGITS = 2**26
-
-
-@dataclass(slots=True, eq=False)
-class Row:
-    """A prompt, how to go on from it, and how far that got.
-
-    Attributes:
-        ids: the prompt.
-        watch: told each new token, returns whether a stop string is complete; ``None`` if there are none.
-        new: tokens generated, the end-of-sequence token included.
-        log_prob: sum of the log-probabilities of ``new``.
-        finish: why the row ended, ``None`` while it has not.
-        error: what went wrong, if the finish is ``error``.
-        cached: tokens of the prompt whose prefill was reused.
-        tail: for scoring: how many of the last tokens of ``ids`` are scored instead of generating.
-        others: for scoring with ``tail`` 1: other tokens in the place of the last one, scored in the same pass.
-        other_log_probs: their log-probabilities.
-        edges: how loudly the prompt's messages are heard; ``None`` for plain text.
-    """
-
-    ids: list[int]
-    sampling: Sampling
-    stream: int = 0
-    watch: Callable[[int], bool] | None = None
-    tail: int = 0
-    new: list[int] = field(default_factory=list)
-    log_prob: float = 0.0
-    finish: FinishReason | None = None
-    error: str = ""
-    cached: int = 0
-    keys: list[int] = field(default_factory=list)
-    others: list[int] = field(default_factory=list)
-    other_log_probs: list[float] = field(default_factory=list)
-    edges: RowEdges | None = None
-    _marked: list[Hashable] | None = None
-
-    @property
-    def marked(self) -> list[Hashable]:
-        """The prompt as prefixes know it: tokens, each with what else its key and value depend on."""
-        if self._marked is None:
-            self._marked = list(self.ids) if self.edges is None else self.edges.marked(self.ids)
-        return self._marked
-
-    @property
-    def known(self) -> list[int]:
-        """Everything to be prefilled: the prompt, and what was generated before the row was put back."""
-        return self.ids + self.new
-
-    @property
-    def need(self) -> int:
-        """Most columns the row will ever use."""
-        return len(self.ids) + (0 if self.tail else self.sampling.max_new_tokens)
-
-    def fail(self, error: str) -> None:
-        self.finish, self.error = "error", error
+#: Most tokens read in one forward pass without padding: what a CPU's caches hold.
+READ_TOKENS = 1024
 
 
 class Decoder:
@@ -119,12 +56,17 @@ class Decoder:
         self._pad = min(self.eos, default=0)
         self._buffers: list[Tensor] = []
         self.layout = self._record_layout()
+        ragged = RaggedModel.of(model, self.layout)
+        self._team = ragged and Team(ragged, self.layout, self.eos, self.prefixes, min(prefill_tokens, READ_TOKENS))
 
     # ------------------------------------------------------------------ what callers use
 
     @torch.no_grad()
     def run(self, rows: Sequence[Row]) -> None:
         """Generates: fills ``new``, ``log_prob``, ``finish``, ``error`` and ``cached`` of each row."""
+        plain, rows = self._divided(rows)
+        if plain:
+            self._team.run(plain, self.batch_tokens, self.on_tokens)
         self._expect(rows)
         for similar in _by_length(rows):
             self._run(similar)
@@ -132,6 +74,9 @@ class Decoder:
     @torch.no_grad()
     def score(self, rows: Sequence[Row]) -> None:
         """Fills ``log_prob`` of each row with the log-probability of its last ``tail`` tokens, given those before."""
+        plain, rows = self._divided(rows)
+        if plain:
+            self._team.score(plain, self.batch_tokens)
         self._expect(rows)
         for similar in _by_length(rows):
             logits_a_row = (1 + max(row.tail for row in similar)) * self.model.get_output_embeddings().weight.shape[0]
@@ -145,17 +90,19 @@ class Decoder:
                     cache.end = longest
                     logits = self._prefill(cache, wave)
                     for row, at in zip(wave, logits):
-                        targets = torch.tensor(row.ids[-row.tail :], device=at.device)
-                        scores = at[-row.tail - 1 : -1].float().log_softmax(dim=-1)
-                        row.log_prob = float(scores.gather(1, targets[:, None]).double().sum())
-                        row.other_log_probs = scores[0, torch.tensor(row.others, dtype=torch.long)].tolist()
-                        row.finish = "stop"
+                        row.score(at[-row.tail - 1 : -1])
                     waiting = [row for row in waiting if row.finish is None]
                 except RuntimeError as error:
                     limit = self._fewer(error, len(wave))
                     if not limit:
                         wave[0].fail("out of memory")
                         waiting, limit = [row for row in waiting if row.finish is None], 1
+
+    def _divided(self, rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
+        """Rows for the forward pass without padding, where the model has one, and those that need its own."""
+        plain = [row for row in rows if self._team is not None and row.edges is None]
+        chosen = set(map(id, plain))
+        return plain, [row for row in rows if id(row) not in chosen]
 
     def _expect(self, rows: Sequence[Row]) -> None:
         if any(row.edges is not None for row in rows):
@@ -280,19 +227,7 @@ class Decoder:
     def _advance(self, cache: RowCache, active: list[Row], logits: Tensor, numbers: Sequence[int]) -> None:
         """Draws the next token of the rows ``numbers`` of ``active`` from ``logits``; finished rows leave."""
         rows = [active[number] for number in numbers]
-        tokens, log_probs = next_tokens(
-            logits, [r.sampling.temperature for r in rows], [r.sampling.top_p for r in rows],
-            [r.stream for r in rows], [len(r.new) for r in rows])
-        for row, token, log_prob in zip(rows, tokens.tolist(), log_probs.tolist()):
-            if math.isnan(log_prob):
-                row.fail("the model returned numbers that are not finite; try dtype=float32")
-                continue
-            row.new.append(token)
-            row.log_prob += log_prob
-            if token in self.eos or (row.watch is not None and row.watch(token)):
-                row.finish = "stop"
-            elif len(row.new) >= row.sampling.max_new_tokens:
-                row.finish = "length"
+        draw(rows, logits, self.eos)
         for number in reversed(numbers):
             if active[number].finish is not None:
                 cache.drop(number)

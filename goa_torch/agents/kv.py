@@ -251,8 +251,9 @@ class PrefixStore:
     REMEMBERED = 1 << 20
 
     def __init__(self, budget: int) -> None:
-        self.budget = budget
+        self.budget = self._whole = budget
         self.tokens = 0
+        self._others: list[PrefixStore] = []
         self._entries: OrderedDict[int, _Entry] = OrderedDict()
         self._holders: dict[int, int] = {}
         self._next = 0
@@ -310,15 +311,28 @@ class PrefixStore:
             self._remove(next(iter(self._entries)))
 
     def room(self, budget: int) -> None:
-        """Changes the budget."""
-        self.budget = budget
-        while self.tokens > self.budget:
-            self._remove(next(iter(self._entries)))
+        """Changes the budget, the parts' included."""
+        self._whole = budget
+        for part in (self, *self._others):
+            part.budget = budget // (1 + len(self._others))
+            while part.tokens > part.budget:
+                part._remove(next(iter(part._entries)))
 
-    def clear(self) -> None:
+    def parts(self, count: int) -> list[PrefixStore]:
+        """Stores for ``count`` threads, which divide the budget and know nothing of each other; the first is this one.
+        """
+        if count > 1 + len(self._others):
+            self._others += [PrefixStore(0) for _ in range(count - 1 - len(self._others))]
+            self.room(self._whole)
+        return [self, *self._others[: count - 1]]
+
+    def clear(self, parts: bool = True) -> None:
+        """Forgets everything, what its parts hold included unless told otherwise."""
         self._entries.clear()
         self._holders.clear()
         self.tokens = 0
+        for part in self._others if parts else ():
+            part.clear()
 
     def _remove(self, number: int) -> None:
         entry = self._entries.pop(number)

@@ -1,0 +1,95 @@
+"""Rows shared among threads, each with a batch of its own.
+
+On a CPU several threads that share every product gain little where products are small: they wait for each other after
+each. Several batches side by side, one thread each, do not wait.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+
+import torch
+
+from .kv import Layout, PrefixStore
+from .ragged import RaggedModel
+from .ragged_decoding import RaggedDecoder
+from .rows import Row
+
+#: A thread of its own is worth its while for so many rows.
+ROWS_A_THREAD = 16
+
+
+class Team:
+    """Decoders side by side on one model, as many as there are threads and rows for.
+
+    Args:
+        model, layout, ends, prefill_tokens: as for :class:`~goa_torch.agents.ragged_decoding.RaggedDecoder`.
+        prefixes: divided among the decoders.
+    """
+
+    def __init__(self, model: RaggedModel, layout: Layout, ends: frozenset[int], prefixes: PrefixStore,
+                 prefill_tokens: int) -> None:
+        self.model, self.layout, self.ends, self.prefill_tokens = model, layout, ends, prefill_tokens
+        self.prefixes = prefixes
+        self._decoders: list[RaggedDecoder] = []
+
+    def run(self, rows: Sequence[Row], budget: int, told: Callable[[int], None] | None = None) -> None:
+        """Generates; see :meth:`RaggedDecoder.run`."""
+        self._divide(rows, told, lambda decoder, mine, each: decoder.run(mine, each), budget)
+
+    def score(self, rows: Sequence[Row], budget: int) -> None:
+        """Scores; see :meth:`RaggedDecoder.score`."""
+        self._divide(rows, None, lambda decoder, mine, each: decoder.score(mine, each), budget)
+
+    def _divide(self, rows: Sequence[Row], told: Callable[[int], None] | None,
+                work: Callable[[RaggedDecoder, list[Row], int], None], budget: int) -> None:
+        threads = torch.get_num_threads()
+        count = max(1, min(threads, len(rows) // ROWS_A_THREAD))
+        decoders, stop, lock = self._members(count), threading.Event(), threading.Lock()
+
+        def tell(tokens: int) -> None:
+            if stop.is_set():
+                raise InterruptedError("another thread of the batch was interrupted")
+            if told is not None:
+                with lock:
+                    told(tokens)
+
+        for decoder in decoders:
+            decoder.told = tell
+        if count == 1:
+            work(decoders[0], list(rows), budget)
+            return
+
+        def serve(decoder: RaggedDecoder, mine: list[Row]) -> None:
+            torch.set_num_threads(max(1, threads // count))
+            work(decoder, mine, budget // count)
+
+        with ThreadPoolExecutor(count) as pool:
+            futures = [pool.submit(serve, *pair) for pair in zip(decoders, _share(rows, count))]
+            try:
+                done = wait(futures, return_when=FIRST_EXCEPTION).done
+                for future in sorted(done, key=futures.index):
+                    future.result()
+            finally:  # also after Ctrl-C: nobody goes on for a caller who has left
+                stop.set()
+        torch.set_num_threads(threads)  # part of that setting is shared by all threads
+
+    def _members(self, count: int) -> list[RaggedDecoder]:
+        for store in self.prefixes.parts(count)[len(self._decoders) :]:
+            self._decoders.append(RaggedDecoder(self.model, self.layout, self.ends, store, self.prefill_tokens))
+        return self._decoders[:count]
+
+
+def _share(rows: Sequence[Row], count: int) -> list[list[Row]]:
+    """``rows`` in parts of about equal work. Prompts that begin alike stay together, and from call to call (where all
+    begin with their question, say) questions stay with the same part, which knows their beginnings."""
+    ordered = sorted(rows, key=lambda row: row.ids)
+    whole = sum(row.need for row in ordered)
+    parts: list[list[Row]] = [[] for _ in range(count)]
+    done = 0
+    for row in ordered:
+        parts[min(count - 1, done * count // max(1, whole))].append(row)
+        done += row.need
+    return parts
