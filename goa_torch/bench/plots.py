@@ -9,13 +9,15 @@ from typing import Any
 
 _COSTS = (("tokens", "tokens a question"), ("calls", "calls a question"), ("depth", "sequential depth"))
 _MARKS = "osD^vP*X<>hd"
+#: Of more methods than this, only those on a front of the panel's row have a name and a colour.
+_NAMED = 24
 
 
 def draw_accuracy_cost(summary: Mapping[str, Any]) -> bytes:
     """A PNG: one row of panels for each task and their mean, one panel for each cost.
 
     Bars are 95% intervals. Filled marks, joined by the grey line, are the Pareto front: no other method is as good
-    for less. Methods of equal cost are drawn side by side.
+    for less. Methods of equal cost are drawn side by side. Of many methods those that are on no front are grey.
     """
     import matplotlib
 
@@ -31,23 +33,34 @@ def _draw(summary: Mapping[str, Any]) -> bytes:
 
     tables = [(task, table["rows"]) for task, table in summary["tasks"].items()]
     tables += [("mean over tasks", summary["macro"]["rows"])] if summary["macro"] else []
-    legend_rows = -(-(len(tables[0][1]) + 1) // 4)
+    named = _named([rows for _, rows in tables])
+    legend_rows = -(-(len(named) + 2) // 4)
     figure = Figure(figsize=(11, 3.2 * len(tables) + 0.22 * legend_rows + 0.5), layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(len(tables), len(_COSTS), sharey="row", squeeze=False)
     for (title, rows), across in zip(tables, panels, strict=True):
         for (cost, name), axes in zip(_COSTS, across, strict=True):
-            _panel(axes, rows, cost)
+            _panel(axes, rows, cost, named)
             axes.set_xlabel(name)
         across[0].set_ylabel(f"{title}\naccuracy, %")
-    handles, labels = panels[0][0].get_legend_handles_labels()
+    legend = {label: handle for handle, label in zip(*panels[0][0].get_legend_handles_labels(), strict=True)}
+    handles, labels = list(legend.values()), list(legend)
     figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)), fontsize=8, frameon=False)
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=150)
     return file.getvalue()
 
 
-def _panel(axes: Any, rows: Sequence[Mapping[str, Any]], cost: str) -> None:
+def _named(tables: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:
+    """The methods that a legend has room for: all, or those on some front."""
+    methods = [row["method"] for row in tables[0]]
+    if len(methods) <= _NAMED:
+        return methods
+    best = {row["method"] for rows in tables for row in rows if any(row[f"front_{cost}"] for cost, _ in _COSTS)}
+    return [method for method in methods if method in best]
+
+
+def _panel(axes: Any, rows: Sequence[Mapping[str, Any]], cost: str, named: Sequence[str]) -> None:
     from matplotlib import colormaps
     from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
     from matplotlib.transforms import ScaledTranslation
@@ -61,9 +74,14 @@ def _panel(axes: Any, rows: Sequence[Mapping[str, Any]], cost: str) -> None:
         alike = [other for other, value in enumerate(costs) if abs(value - row[cost]) <= 0.02 * row[cost]]
         points = 7 * (alike.index(number) - (len(alike) - 1) / 2)
         beside = axes.transData + ScaledTranslation(points / 72, 0, axes.figure.dpi_scale_trans)
-        accuracy, colour = row["accuracy"], colours[number % len(colours)]
+        accuracy = row["accuracy"]
+        if row["method"] not in named:
+            axes.plot(row[cost], 100 * accuracy, ".", color="0.75", markersize=4, zorder=0, label="others")
+            continue
+        place = named.index(row["method"])
+        colour = colours[place % len(colours)]
         below, above = max(0.0, accuracy - row["low"]), max(0.0, row["high"] - accuracy)
-        axes.errorbar(row[cost], 100 * accuracy, yerr=[[100 * below], [100 * above]], fmt=_MARKS[number % len(_MARKS)],
+        axes.errorbar(row[cost], 100 * accuracy, yerr=[[100 * below], [100 * above]], fmt=_MARKS[place % len(_MARKS)],
                       color=colour, markerfacecolor=colour if row[f"front_{cost}"] else "white", markersize=6,
                       elinewidth=0.8, capsize=2, label=row["method"], zorder=2, transform=beside)
     axes.update_datalim([(x, 100 * y) for x, row in zip(costs, rows, strict=True) for y in (row["low"], row["high"])])

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from goa_torch.bench import statistics
-from goa_torch.bench.plots import draw_accuracy_cost
+from goa_torch.bench.plots import _named, draw_accuracy_cost
 from goa_torch.bench.progress import Meter, Progress, clock
 from goa_torch.bench.summary import best_agents, summarise
 from goa_torch.bench.tables import csv_table, markdown, p_value, print_summary
@@ -157,6 +157,16 @@ def test_the_plot_is_drawn_for_one_method_or_many_tasks(two_tasks):
     alone = make({"t": {"single": outcomes(0.5, 5, 1, 0)}})
     for made in (alone, make(two_tasks)):
         assert draw_accuracy_cost(summarise(*made)).startswith(b"\x89PNG")
+
+
+def test_of_many_methods_the_plot_names_those_on_a_front():
+    matrices = {f"m{i}": outcomes(0.2 + 0.6 * (i == 5), 20, 1, i) for i in range(60)}
+    summary = summarise(*make({"t": matrices}))
+    named = _named([summary["tasks"]["t"]["rows"]])
+    assert "m0" in named and "m5" in named and len(named) < 12  # the cheapest and the best
+    image = draw_accuracy_cost(summary)
+    assert int.from_bytes(image[20:24], "big") < 800  # height in pixels: the legend does not grow with the methods
+    assert _named([summary["tasks"]["t"]["rows"][:10]]) == [f"m{i}" for i in range(10)]
 
 
 def test_labels_of_any_signs_are_drawn_without_a_word():
