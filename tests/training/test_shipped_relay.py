@@ -25,21 +25,22 @@ def mean(cells: dict) -> float:
     return sum(values) / len(values)
 
 
-def test_the_stored_competence_table_is_true(pool):
-    stored = json.loads((MODELS / "relay" / "competence.json").read_text())
-    found = examine_pool(pool, per_depth=60, seed=1)
+@pytest.mark.parametrize(("name", "table"), [("relay", "competence.json"), ("relay_1", "competence_1.json")])
+def test_the_stored_competence_table_is_true(name, table):
+    stored = json.loads((MODELS / "relay" / table).read_text())
+    found = examine_pool(load_pool(name), per_depth=60, seed=1)
     assert stored["questions"] >= 600
     for agent in stored["evaluated"]:
         assert mean(found.evaluated[agent]) == pytest.approx(mean(stored["evaluated"][agent]), abs=0.1)
         for kind in ("right", "stale"):
             was = stored["refined"][agent][kind]["right"]
             assert found.refined[agent][kind]["right"] == pytest.approx(was, abs=0.1)
-        assert found.judged[agent]["advanced"] == pytest.approx(stored["judged"][agent]["advanced"], abs=0.08)
+        assert found.judged[agent]["advanced"] == pytest.approx(stored["judged"][agent]["advanced"], abs=0.12)
     for agent, cells in stored["copied"].items():
         if cells:
             assert mean(found.copied[agent]) == pytest.approx(mean(cells), abs=0.05)
     for k, share in stored["selected"].items():
-        assert found.selected[int(k)] == pytest.approx(share, abs=0.08)
+        assert found.selected[int(k)] == pytest.approx(share, abs=0.12)
 
 
 def test_experts_evaluate_their_layers_and_leave_the_others(pool):
@@ -81,6 +82,14 @@ def test_all_of_relay_is_small_and_says_how_it_was_made():
         assert (folder / "README.md").read_text().startswith("---\n")
         assert (folder / "model.safetensors").stat().st_size < 4_000_000  # 2 million parameters in bfloat16
     assert sum(path.stat().st_size for path in (MODELS / "relay").rglob("*") if path.is_file()) < 60_000_000
+
+
+def test_pool_seeds_share_no_weights():
+    from safetensors.torch import load_file
+
+    first, second = (load_file(MODELS / "relay" / seed / "math" / "model.safetensors") for seed in ("seed0", "seed1"))
+    assert first.keys() == second.keys()
+    assert all(not (first[name] == second[name]).all() for name in first if first[name].dim() > 1)
 
 
 def test_no_pool_names_an_agent_that_is_not_shipped():
