@@ -48,7 +48,8 @@ def test_learned_topology_trains_draws_and_compares_at_toy_size(tmp_path):
         "name": "toy", "about": "random agents", "prompts": "relay", "sampling": {"max_new_tokens": 4},
         "models": {"m": {"backend": "hf", "source": "./model"}}, "agents": agents}))
     out = script("learned_topology").main([
-        "--quick", "--out", str(tmp_path / "out"), "--runs", "edge_gnn", "edge_logits+score+reward", "gptswarm",
+        "--quick", "--out", str(tmp_path / "out"), "--seeds", "0", "--regimes", "chain",
+        "--runs", "edge_gnn", "edge_logits+score+reward", "gptswarm",
         "--limit", "2", "--set", f"pool={tmp_path / 'pool.yaml'}", "task.limit=8", "validation.limit=4",
         "schedule.steps=2", "schedule.batch=2", "debate.rounds=2", "debate.k=1"])
     figures = json.loads((out / "training.json").read_text())["chain"]
