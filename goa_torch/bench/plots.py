@@ -70,15 +70,15 @@ def _panel(axes: Any, rows: Sequence[Mapping[str, Any]], cost: str, named: Seque
     front = sorted((row[cost], row["accuracy"]) for row in rows if row[f"front_{cost}"])
     axes.plot([x for x, _ in front], [100 * y for _, y in front], color="0.7", linewidth=2, zorder=1,
               label="Pareto front (filled)")
-    for number, row in enumerate(rows):
-        alike = [other for other, value in enumerate(costs) if abs(value - row[cost]) <= 0.02 * row[cost]]
-        points = 7 * (alike.index(number) - (len(alike) - 1) / 2)
-        beside = axes.transData + ScaledTranslation(points / 72, 0, axes.figure.dpi_scale_trans)
-        accuracy = row["accuracy"]
+    shown = [row for row in rows if row["method"] in named]
+    for row in rows:
         if row["method"] not in named:
-            axes.plot(row[cost], 100 * accuracy, ".", color="0.75", markersize=4, zorder=0, label="others")
-            continue
-        place = named.index(row["method"])
+            axes.plot(row[cost], 100 * row["accuracy"], ".", color="0.75", markersize=4, zorder=0, label="others")
+    for row in shown:
+        alike = [other["method"] for other in shown if abs(other[cost] - row[cost]) <= 0.02 * row[cost]]
+        points = 7 * (alike.index(row["method"]) - (len(alike) - 1) / 2)
+        beside = axes.transData + ScaledTranslation(points / 72, 0, axes.figure.dpi_scale_trans)
+        accuracy, place = row["accuracy"], named.index(row["method"])
         colour = colours[place % len(colours)]
         below, above = max(0.0, accuracy - row["low"]), max(0.0, row["high"] - accuracy)
         axes.errorbar(row[cost], 100 * accuracy, yerr=[[100 * below], [100 * above]], fmt=_MARKS[place % len(_MARKS)],
