@@ -202,10 +202,18 @@ def lines_of(folder: Path) -> Iterator[tuple[dict[str, Any], Any]]:
             yield line, asked[line["task"]][line["question"]]
 
 
+def experts_of(pool: Pool) -> dict[str, tuple[str, ...]]:
+    """Domains of each agent, by name. Where there are specialists, generalists count as passing on alone: they do a
+    layer less often than specialists, and reach is to say whether the work could go the right way."""
+    skills = {agent.name: skills_of(agent) for agent in pool.agents}
+    if any(len(mine) == 1 for mine in skills.values()):
+        skills = {name: mine if len(mine) == 1 else () for name, mine in skills.items()}
+    return skills
+
+
 def outcomes_of(folder: Path, pool: Pool) -> list[dict[str, Any]]:
     """One row for each line and each round at which it could have ended."""
-    skills = {agent.name: skills_of(agent) for agent in pool.agents}
-    rows = []
+    skills, rows = experts_of(pool), []
     for line, question in lines_of(folder):
         told = Trajectory.recorded(question, line["trace"], line["calls"], line["seed"])
         there = in_time(line["trace"], question.metadata["domains"], skills)
