@@ -1,13 +1,14 @@
 """Is random routing good, and why? Theory beside simulation, then what agents make of it (see why_random.yaml).
 
-    python experiments/why_random.py --quick           one seed, 60 questions a depth: under 20 minutes on two cores
+    python experiments/why_random.py --quick           one seed, 60 questions a depth: about 20 minutes on two cores
     python experiments/why_random.py                   five seeds, 200 questions a depth: hours; resumable
     python experiments/why_random.py --theory          no agents at all: two minutes
     python experiments/why_random.py --also runs/main_table/chain    how fast news travels over recorded graphs
 
-Of the folder, `theory.json` and `theory.png` hold hops, reach and mixing of each rule from 8 to 100,000 agents, `chain`
-and `redundant` are runs of `goa bench`, `size_N` runs of N agents of whom three are needed, and `answer.json` and
-`measured.png` what they come to: accuracy after every round beside the share of questions whose work could arrive.
+Of the folder, `theory.json` and `theory.png` hold hops, reach and mixing of each rule from 8 to 100,000 agents; `chain`
+(six specialists), `mixed` (with two generalists) and `redundant` (eight of them) are runs of `goa bench`, `size_N` runs
+of N agents of whom three are needed; `answer.json` and `measured.png` are what they come to: accuracy after every round
+beside the share of questions whose work could arrive.
 """
 
 from __future__ import annotations
@@ -45,6 +46,9 @@ HERE = Path(__file__).parent
 SIZES = (8, 16, 32, 64, 128, 512, 2048, 8192, 32768, 100_000)
 RULES = ("random anew", "random fixed", "small world", "ring", "full")
 NEEDED = ("code", "finance", "math")
+#: Pool and depths of each regime.
+REGIMES = {"chain": ("relay", (2, 3, 4)), "mixed": ("pools/relay_chain8.yaml", (1, 2, 3, 4)),
+           "redundant": ("relay_redundant", (1, 2))}
 #: Where the three experts stand among N: their mean distance on the ring is that of agents drawn at random, N / 4.
 PLACES = {8: (0, 1, 3), 16: (0, 2, 6), 32: (0, 4, 12)}
 
@@ -151,27 +155,26 @@ def show_theory(rows: Sequence[dict[str, Any]]) -> None:
 
 def measured(out: Path, limit: int, seeds: list[int]) -> dict[str, Any]:
     """Runs the agents and reads what came out."""
-    file, answer = HERE / "why_random.yaml", {}
-    pools = {"chain": load_pool(HERE / "pools" / "relay_chain8.yaml"), "redundant": load_pool("relay_redundant")}
-    tasks = [{"name": "relay", "label": f"depth {d}", "limit": limit, "settings": {"regime": "redundant", "depth": d}}
-             for d in (1, 2, 3)]
-    changed = {"chain": [], "redundant": ["pool=redundant", f"tasks={json.dumps(tasks)}"]}
-    for regime, pool in pools.items():
-        run_experiment(file, changed[regime], limit, seeds, out / regime, pools={"redundant": pool})
-        answer[regime] = horizons_of(out / regime, pool)
-    answer["explained"] = explained(out / "chain", pools["chain"])
-    size_limit = 2 * limit // 3  # of both depths together: large pools make many calls
-    task = [{"name": "relay", "label": "depths 2 and 3", "limit": size_limit,
+    file = HERE / "why_random.yaml"
+    answer: dict[str, Any] = {"explained": {}}
+    for regime, (name, depths) in REGIMES.items():
+        pool = load_pool(HERE / name if name.endswith(".yaml") else name)
+        tasks = [{"name": "relay", "label": f"depth {d}", "limit": limit, "settings": {"depth": d}} for d in depths]
+        run_experiment(file, [f"pool={name}", f"tasks={json.dumps(tasks)}"], limit, seeds, out / regime)
+        outcomes = outcomes_of(out / regime, pool)
+        answer[regime] = horizons_of(outcomes)
+        if regime != "redundant":
+            answer["explained"][regime] = explained(outcomes)
+    task = [{"name": "relay", "label": "depths 2 and 3", "limit": limit // 2,  # large pools make many calls
              "settings": {"depth": [2, 3], "domains": list(NEEDED)}}]
     rules = [{"name": name, "n": None, "rounds": 12, "label": label} for name, label in (
-        ("random_nodup", "random anew"), ("random_fixed", "random fixed"), ("ring_mad", "ring"),
-        ("small_world", "small world"))]
+        ("random_nodup", "random anew"), ("ring_mad", "ring"), ("small_world", "small world"))]
     answer["size"] = {}
     for n in PLACES:
         pool, folder = planted(load_pool("relay"), n), out / f"size_{n}"
         run_experiment(file, [f"pool=planted{n}", f"tasks={json.dumps(task)}", f"methods={json.dumps(rules)}"],
-                       size_limit, seeds, folder, pools={f"planted{n}": pool})
-        answer["size"][n] = horizons_of(folder, pool)
+                       limit // 2, seeds, folder, pools={f"planted{n}": pool})
+        answer["size"][n] = horizons_of(outcomes_of(folder, pool))
     return answer
 
 
@@ -228,11 +231,11 @@ def outcomes_of(folder: Path, pool: Pool) -> list[dict[str, Any]]:
     return rows
 
 
-def horizons_of(folder: Path, pool: Pool) -> list[dict[str, Any]]:
+def horizons_of(outcomes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Accuracy, reach and agreement of each rule at each depth after each round, with the difference to random peers
     drawn anew (paired, 95% intervals)."""
     table: dict[tuple[str, int, int], dict[tuple[str, int], dict[str, Any]]] = {}
-    for row in outcomes_of(folder, pool):
+    for row in outcomes:
         table.setdefault((row["method"], row["depth"], row["rounds"]), {})[row["question"], row["seed"]] = row
     found = []
     for (method, depth, rounds), cell in table.items():
@@ -250,10 +253,10 @@ def horizons_of(folder: Path, pool: Pool) -> list[dict[str, Any]]:
     return found
 
 
-def explained(folder: Path, pool: Pool) -> dict[str, Any]:
+def explained(outcomes: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Whether reach explains accuracy: over cells (rule x depth x rounds, two rounds and more), within each depth, and
     as the effect of what chance drew."""
-    rows = [row for row in outcomes_of(folder, pool) if row["rounds"] > 1 and row["method"] != "alone"]
+    rows = [row for row in outcomes if row["rounds"] > 1 and row["method"] != "alone"]
     cells = sorted({(row["method"], row["depth"], row["rounds"]) for row in rows})
     questions = sorted({(row["depth"], row["question"]) for row in rows})
     table = reached.Outcomes(
@@ -292,19 +295,20 @@ def recorded(folder: Path) -> Iterator[dict[str, Any]]:
 
 def show(answer: dict[str, Any]) -> None:
     """The answer as tables."""
-    for regime in ("chain", "redundant"):
+    for regime in REGIMES:
         print(f"\n{regime}: accuracy % [95%] (questions whose work could arrive %), difference to random anew")
         for row in answer[regime]:
-            if row["rounds"] in (2, 4, 8) and row["depth"] > (1 if regime == "chain" else 0):
+            if row["rounds"] in (2, 4, 8) and row["depth"] > (0 if regime == "redundant" else 1):
                 print(f"depth {row['depth']}, {row['rounds']} rounds  {row['method']:13} {plots.percent(row)}")
     print("\nof N agents three are needed, depths 2 and 3")
     for n, rows in answer["size"].items():
         for row in (row for row in rows if row["rounds"] in (4, 8, 12)):
             where = f"N = {n:3}, depth {row['depth']}, {row['rounds']:2} rounds"
             print(f"{where}  {row['method']:13} {plots.percent(row)}")
-    print("\ndoes reach explain accuracy (chain)?")
-    for name, (value, low, high) in answer["explained"].items():
-        print(f"{name:28} {value:.3f} [{low:.3f}, {high:.3f}]")
+    for regime, found in answer["explained"].items():
+        print(f"\ndoes reach explain accuracy ({regime})?")
+        for name, (value, low, high) in found.items():
+            print(f"{name:28} {value:.3f} [{low:.3f}, {high:.3f}]")
 
 
 if __name__ == "__main__":

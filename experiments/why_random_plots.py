@@ -77,7 +77,7 @@ def draw_measured(answer: Mapping[str, Any]) -> bytes:
     for depth, mark in marks.items():
         scatter.plot([], [], mark, color="0.4", markersize=4, label=f"depth {depth}")
     scatter.legend(frameon=False, fontsize=7)
-    value, low, high = answer["explained"]["correlation"]
+    value, low, high = answer["explained"]["chain"]["correlation"]
     scatter.set_title(f"chain, all rules and rounds: r = {value:.2f} [{low:.2f}, {high:.2f}]", fontsize=9)
     scatter.set_xlabel("questions whose work could arrive, %")
     scatter.set_ylabel("accuracy, %")

@@ -62,11 +62,11 @@ def test_agents_without_mistakes_are_right_exactly_where_the_work_could_arrive(s
     assert len(rows) == 3 * 24 * 2 * 4  # rules x questions x seeds x rounds
     assert all(row["right"] == row["reached"] for row in rows)
     assert {row["reached"] for row in rows if row["rounds"] == 2 and row["depth"] == 2} == {False, True}
-    table = why.horizons_of(*perfect_run)
+    table = why.horizons_of(rows)
     assert {(row["rounds"], row["accuracy"]) for row in table if row["depth"] == 3 and row["rounds"] < 3} == {
         (1, 0.0), (2, 0.0)}
     assert all(row["difference"] == 0 for row in table if row["method"] == "random anew")
-    said = why.explained(*perfect_run)
+    said = why.explained(rows)
     assert said["correlation"] == pytest.approx([1, 1, 1]) and said["effect"] == pytest.approx([1, 1, 1])
 
 
