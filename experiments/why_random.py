@@ -165,17 +165,23 @@ def measured(out: Path, limit: int, seeds: list[int]) -> dict[str, Any]:
         answer[regime] = horizons_of(outcomes)
         if regime != "redundant":
             answer["explained"][regime] = explained(outcomes)
+    answer["size"] = run_sizes(out, limit, seeds)
+    return answer
+
+
+def run_sizes(out: Path, limit: int, seeds: list[int]) -> dict[int, list[dict[str, Any]]]:
+    """Runs pools of N agents of whom three are needed."""
+    file, found = HERE / "why_random.yaml", {}
     task = [{"name": "relay", "label": "depths 2 and 3", "limit": limit // 2,  # large pools make many calls
              "settings": {"depth": [2, 3], "domains": list(NEEDED)}}]
     rules = [{"name": name, "n": None, "rounds": 12, "label": label} for name, label in (
         ("random_nodup", "random anew"), ("ring_mad", "ring"), ("small_world", "small world"))]
-    answer["size"] = {}
     for n in PLACES:
         pool, folder = planted(load_pool("relay"), n), out / f"size_{n}"
         run_experiment(file, [f"pool=planted{n}", f"tasks={json.dumps(task)}", f"methods={json.dumps(rules)}"],
                        limit // 2, seeds, folder, pools={f"planted{n}": pool})
-        answer["size"][n] = horizons_of(outcomes_of(folder, pool))
-    return answer
+        found[n] = horizons_of(outcomes_of(folder, pool))
+    return found
 
 
 def planted(base: Pool, n: int) -> Pool:
