@@ -57,3 +57,14 @@ def test_learned_topology_trains_draws_and_compares_at_toy_size(tmp_path):
     assert all(facts["tokens"] > 0 for facts in figures.values()) and (out / "curves_chain.png").is_file()
     summary = json.loads((out / "compare_chain" / "summary.json").read_text())
     assert summary["results"] > 0 and "edge_gnn untrained 0" in json.dumps(summary)
+    assert [path.name for path in script("learned_graphs").main([str(out / "chain"), "--limit", "2"])] == ["graphs.png"]
+    drawn = json.loads((out / "chain" / "graphs.json").read_text())
+    assert set(drawn) == {"edge_gnn untrained", "edge_gnn-0", "edge_logits untrained", "edge_logits+score+reward-0"}
+    assert all(max(map(max, facts["heard"][0])) <= 1 for facts in drawn.values())
+
+
+def test_edge_step_measures_models_one_by_one_and_stacked(tmp_path, capsys):
+    rows = script("edge_step").main(["--batch", "2", "--steps", "1", "--out", str(tmp_path / "steps.json")])
+    assert json.loads((tmp_path / "steps.json").read_text()) == rows and len(rows) == 8
+    one, stacked = ([row["tokens"] for row in rows if row["stacked"] is how] for how in (False, True))
+    assert [row["calls"] for row in rows] == [24, 24, 24, 24, 48, 48, 48, 48] and len(one) == len(stacked)

@@ -8,11 +8,17 @@ import pytest
 import torch
 import yaml
 
+from goa_torch import load_pool, load_questions
+from goa_torch.agents.stacked_decoding import StackedExchange
 from goa_torch.cli import main
 from goa_torch.errors import UserError
+from goa_torch.topology.learned import controller_class
 from goa_torch.topology.learned.checkpoint import load_topology
 from goa_torch.training.topology.curves import read_lines
+from goa_torch.training.topology.estimators import EstimatorConfig, estimate
 from goa_torch.training.topology.training import read_training, train_topology
+from goa_torch.training.topology.world import DebateWorld, MemoryCache, Supervision
+from goa_torch.types import Reply
 from tests.agents.tiny import save_tiny
 
 NAMES = ("ann", "bob", "cat")
@@ -60,6 +66,43 @@ def test_a_training_leaves_topologies_curves_and_costs(training, tmp_path):
     assert summary["everybody"]["tokens"] > summary["best"]["validation"]["tokens"]
     saved = summary["tokens_saved_a_question"]
     assert summary["pays_after_questions"] == pytest.approx(summary["training"]["all_tokens"] / saved)
+
+
+def test_a_training_tells_what_it_cost_and_when_it_has_paid(training, tmp_path):
+    lines = []
+    run = train_topology(training, out=tmp_path / "run", say=lines.append)
+    summary = json.loads((run / "summary.json").read_text())
+    cost, best = lines[-2:]
+    assert f"{summary['training']['calls']:,.0f} calls" in cost and " s" in cost
+    assert f"{summary['training']['all_tokens']:,.0f} tokens" in cost
+    assert f"after {summary['pays_after_questions']:,.0f} questions" in best
+
+
+def test_trainings_that_share_an_exchange_share_first_answers(training, tmp_path):
+    exchange, paid = StackedExchange(MemoryCache()), []
+    for seed in range(2):
+        settings = [f"schedule.seed={seed}", "schedule.batch=8"]
+        run = train_topology(training, settings, tmp_path / str(seed), quiet, exchange)
+        told = json.loads((run / "summary.json").read_text())["training"]
+        paid.append(told["paid_tokens"] / told["tokens"])
+    assert paid[1] < paid[0] < 1
+
+
+def test_draws_of_an_estimator_start_from_the_same_answers(pool_file):
+    pool = load_pool(str(pool_file))
+    world = DebateWorld(pool, 2, supervision=Supervision(value="reward"))
+    controller = controller_class("edge_logits").for_agents(NAMES, k=1)
+    asked = load_questions("relay", split="train", depth=[2], limit=3)
+    made = estimate(EstimatorConfig("score", draws=4), world, controller, asked)
+    assert made.paid.calls <= 9 + 4 * 9 and made.usage.calls == 4 * 18
+
+
+def test_a_memory_forgets_what_nobody_asks_for():
+    memory, said = MemoryCache(2), Reply("x")
+    memory.put([("a", said), ("b", said)])
+    assert memory.get(["a"]) == [said]
+    memory.put([("c", said)])
+    assert memory.get(["a", "b", "c"]) == [said, None, said]
 
 
 def test_what_was_trained_runs_in_goa_bench(training, tmp_path, pool_file):

@@ -206,7 +206,11 @@ class Trainer:
         (self.folder / "curve.png").write_bytes(draw_curves({self.folder.name: lines}))
         after = summary["pays_after_questions"]
         best = self.best["validation"]["accuracy"]  # type: ignore[index]
-        self.say(f"best: {best:.1%} at step {self.best['step']}; "  # type: ignore[index]
-                 + (f"pays for itself after {after:,.0f} questions of a full debate's tokens" if after is not None else
-                    "costs no fewer tokens than a full debate"))
+        costs = self.costs
+        self.say(f"training: {self.step} steps, {costs['calls']:,.0f} calls, {self.trained_tokens:,.0f} tokens "
+                 f"({costs['backward_tokens']:,.0f} of them again for gradients), {costs['seconds']:.0f} s")
+        self.say(f"best: {best:.1%} at step {self.best['step']} with "  # type: ignore[index]
+                 f"{self.best['validation']['tokens']:,.0f} tokens a question, "  # type: ignore[index]
+                 f"everybody hearing everybody {full['accuracy']:.1%} with {full['tokens']:,.0f}; "
+                 + (f"pays for itself after {after:,.0f} questions" if after is not None else "saves no tokens"))
         return summary
