@@ -6,6 +6,7 @@ import importlib
 
 _HOME = {
     "AgentGraph": ".graph", "as_graph": ".graph", "mean_graph": ".graph", "rounds_of": ".graph",
+    "rounds_to_pyg": ".changing", "rounds_to_networkx": ".changing",
     "density": ".local", "degrees": ".local", "reciprocity": ".local", "clustering": ".local",
     "transitivity": ".local",
     "path_lengths": ".paths", "small_worldness": ".paths",
@@ -17,6 +18,7 @@ _HOME = {
     "consensus": ".degroot",
     "temporal_reach": ".temporal", "chain_rounds": ".travel", "in_time": ".travel", "disagreement": ".mixing",
     "assortativity": ".correctness", "agents_right": ".correctness", "centrality_and_right": ".correctness",
+    "assortativity_and_right": ".correctness",
     "edge_influence": ".influence", "without_edge": ".influence",
     "ring_graph": ".hypothetical", "torus_graph": ".hypothetical", "random_peers_graph": ".hypothetical",
     "small_world_graph": ".hypothetical", "small_world_peers_graph": ".hypothetical",

@@ -14,6 +14,8 @@ from .graph import as_graph, mean_graph, rounds_of
 from .ranking import centrality
 
 When = Literal["first", "last"]
+#: A result of a method, or a trace (of a line of ``results.jsonl``) and its question.
+Answered = Result | tuple[Mapping[str, Any], Question]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +63,33 @@ def assortativity(graph: Any, labels: np.ndarray) -> float:
     Args:
         labels: [n] class of each agent, such as whether it is right.
     """
-    weights = as_graph(graph).without_loops().tocoo()
-    labels = np.unique(np.asarray(labels), return_inverse=True)[1]
-    if not weights.nnz:
-        return float("nan")
-    count = int(labels.max()) + 1
-    mixing = np.zeros((count, count))
-    np.add.at(mixing, (labels[weights.col], labels[weights.row]), weights.data / weights.data.sum())
-    chance = float(mixing.sum(axis=1) @ mixing.sum(axis=0))
-    return float((np.trace(mixing) - chance) / (1 - chance)) if 1 - chance > 1e-12 else float("nan")
+    alike, chance = _mixing(graph, labels)
+    return float((alike - chance) / (1 - chance)) if 1 - chance > 1e-12 else float("nan")
 
 
-def centrality_and_right(answered: Iterable[Result | tuple[Mapping[str, Any], Question]], name: str = "pagerank",
+def assortativity_and_right(answered: Iterable[Answered], when: When = "last", draws: int = 2000, seed: int = 0
+                            ) -> Correlation:
+    r"""Whether the right hear the right, over the questions of a run: :func:`assortativity` by being right, pooled,
+
+    .. math:: r = \frac{\sum_q (\sum_c e_{cc} - \sum_c a_c b_c)_q}{\sum_q (1 - \sum_c a_c b_c)_q},
+
+    each question's graph the mean over its rounds. Questions in which all are right, or all are wrong, say nothing and
+    do not count. Arguments are those of :func:`centrality_and_right`.
+    """
+    sums = []
+    for trace, question in map(_pair, answered):
+        graphs = rounds_of(trace)
+        alike, chance = _mixing(mean_graph(graphs), agents_right(trace, question, when)) if graphs else (1.0, 1.0)
+        if 1 - chance > 1e-12:
+            sums.append([alike - chance, 1 - chance])
+    table = np.array(sums).reshape(-1, 2)
+    if not len(table):
+        return Correlation(float("nan"), float("nan"), float("nan"), 0)
+    low, high = np.quantile(np.divide(*(_resamples(len(table), draws, seed) @ table).T), [0.025, 0.975])
+    return Correlation(float(np.divide(*table.sum(axis=0))), float(low), float(high), len(table))
+
+
+def centrality_and_right(answered: Iterable[Answered], name: str = "pagerank",
                          when: When = "last", draws: int = 2000, seed: int = 0) -> Correlation:
     """How much being central goes with being right, over the questions of a run.
 
@@ -87,8 +104,7 @@ def centrality_and_right(answered: Iterable[Result | tuple[Mapping[str, Any], Qu
         seed: of the bootstrap.
     """
     sums = []
-    for item in answered:
-        trace, question = (item.trace, item.question) if isinstance(item, Result) else item
+    for trace, question in map(_pair, answered):
         graphs = rounds_of(trace)
         if not graphs:
             continue
@@ -103,10 +119,30 @@ def centrality_and_right(answered: Iterable[Result | tuple[Mapping[str, Any], Qu
     r = float(_pooled(table.sum(axis=0)))
     if not len(table) or not np.isfinite(r):
         return Correlation(float("nan"), float("nan"), float("nan"), varied)
-    rng = np.random.Generator(np.random.Philox(randomness.stream("analysis", "bootstrap", seed)))
-    counts = rng.multinomial(len(table), np.full(len(table), 1 / len(table)), size=draws)
-    low, high = np.nanquantile(_pooled((counts @ table).T), [0.025, 0.975])
+    low, high = np.nanquantile(_pooled((_resamples(len(table), draws, seed) @ table).T), [0.025, 0.975])
     return Correlation(r, float(low), float(high), varied)
+
+
+def _pair(item: Answered) -> tuple[Mapping[str, Any], Question]:
+    return (item.trace, item.question) if isinstance(item, Result) else item
+
+
+def _mixing(graph: Any, labels: np.ndarray) -> tuple[float, float]:
+    """The share of the weight between agents of one class, and what chance would make it; 1 and 1 without edges."""
+    weights = as_graph(graph).without_loops().tocoo()
+    labels = np.unique(np.asarray(labels), return_inverse=True)[1]
+    if not weights.nnz:
+        return 1.0, 1.0
+    count = int(labels.max()) + 1
+    mixing = np.zeros((count, count))
+    np.add.at(mixing, (labels[weights.col], labels[weights.row]), weights.data / weights.data.sum())
+    return float(np.trace(mixing)), float(mixing.sum(axis=1) @ mixing.sum(axis=0))
+
+
+def _resamples(n: int, draws: int, seed: int) -> np.ndarray:
+    """[draws, n] how often each of n questions is drawn."""
+    rng = np.random.Generator(np.random.Philox(randomness.stream("analysis", "bootstrap", seed)))
+    return rng.multinomial(n, np.full(n, 1 / n), size=draws)
 
 
 def _pooled(sums: np.ndarray) -> np.ndarray:

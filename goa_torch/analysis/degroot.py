@@ -12,7 +12,7 @@ from scipy.sparse import linalg as splinalg
 
 from .graph import as_graph
 from .linear import DENSE, Solver, choose
-from .spectra import closed_classes, period, spectral_gap, transition
+from .spectra import closed_classes, periods, spectral_gap, transition
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def consensus(graph: Any, self_weight: float = 1.0, solver: Solver = "auto") -> 
         return Consensus(np.empty(0), True, True, float("nan"), float("nan"), 0.0)
     matrix = transition(graph, self_weight)
     closed = closed_classes(matrix)
-    converges = all(period(matrix, members) == 1 for members in closed)
+    converges = bool((periods(matrix, closed) == 1).all())
     agrees = converges and len(closed) == 1
     weights = _symmetric(graph.weights, self_weight) if graph.symmetric else _limit(matrix, closed, solver)
     residual = float(np.abs(matrix.T @ weights - weights).sum())

@@ -119,7 +119,16 @@ def as_graph(source: Any, num_nodes: int | None = None, names: Sequence[str] = (
         return _from_networkx(source, names)
     if sparse.issparse(source):
         return _checked(sparse.csr_array(source, dtype=np.float64), names)
-    return _checked(sparse.csr_array(_numpy(source).astype(np.float64)), names)
+    try:
+        matrix = np.asarray(_numpy(source), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        matrix, why = np.empty(0), f" ({error})"
+    else:
+        why = ""
+    if matrix.ndim != 2:
+        raise UserError(f"no graph can be read from {type(source).__name__}{why}; give a graph of PyG or NetworkX, a "
+                        "Topology, a pair (edge_index, edge_weight) or a matrix W[receiver, sender]")
+    return _checked(sparse.csr_array(matrix), names)
 
 
 def rounds_of(trace: Mapping[str, Any]) -> list[AgentGraph]:

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .graph import as_graph
+from .graph import AgentGraph, as_graph
 
 #: Up to so many edges Louvain's method runs; it costs half a minute at a hundred thousand agents.
 LOUVAIN = 20_000
+#: A matching of less than this share of the groups is few.
+_FEW = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ def modularity(graph: Any, labels: np.ndarray) -> float:
     Args:
         labels: [n] group of each agent.
     """
-    weights = as_graph(graph).without_loops()
+    weights = _of_order_one(as_graph(graph).without_loops())
     total = float(weights.sum())
     if not total:
         return float("nan")
@@ -62,7 +64,8 @@ def communities(graph: Any, seed: int = 0) -> Communities:
     (Riedy, Meyerhenke and Bader 2012): all pairs of groups that gain most by each other merge at once, until no merger
     gains anything.
     """
-    undirected = as_graph(graph).undirected()
+    whole = as_graph(graph)
+    undirected = AgentGraph(_of_order_one(whole.without_loops()), whole.names).undirected()
     if not undirected.num_edges:
         return Communities(np.arange(undirected.n), float("nan"), "louvain")
     if undirected.num_edges <= LOUVAIN:
@@ -77,17 +80,32 @@ def communities(graph: Any, seed: int = 0) -> Communities:
     return Communities(labels, modularity(undirected, labels), "agglomeration")
 
 
+def _of_order_one(weights: sparse.csr_array) -> sparse.csr_array:
+    """The weights with 1 as their largest, which changes no modularity; those that vanish beside it are no edges."""
+    if not weights.nnz:
+        return weights
+    scaled = weights.copy()
+    scaled.data = weights.data / weights.data.max()
+    scaled.eliminate_zeros()
+    return scaled
+
+
 def _agglomerate(weights: sparse.csr_array) -> np.ndarray:
     labels = np.arange(weights.shape[0])
     total = weights.sum()
     between = weights.tocoo()
     strength = np.asarray(weights.sum(axis=1)).ravel()
+    best, found = -np.inf, labels
     while True:
+        inside = between.data[between.row == between.col].sum()
+        quality = float(inside / total - ((strength / total) ** 2).sum())
+        if quality > best:
+            best, found = quality, labels
         gain = between.data / total - strength[between.row] * strength[between.col] / total**2
         useful = (gain > 1e-15) & (between.row != between.col)
         group = _matched(between.row[useful], between.col[useful], gain[useful], len(strength))
         if (group == np.arange(len(group))).all():
-            return np.unique(labels, return_inverse=True)[1]
+            return np.unique(found, return_inverse=True)[1]
         kept, group = np.unique(group, return_inverse=True)
         labels = group[labels]
         strength = np.bincount(group, strength, minlength=len(kept))
@@ -96,9 +114,11 @@ def _agglomerate(weights: sparse.csr_array) -> np.ndarray:
 
 
 def _matched(row: np.ndarray, column: np.ndarray, gain: np.ndarray, n: int) -> np.ndarray:
-    """[n] a matching: of each pair that prefers each other among those still free, the smaller number."""
+    """[n] a matching: of each pair that prefers each other among those still free, the smaller number. Around hubs few
+    pairs are free of each other; then whoever is left over joins the group of its first choice."""
     group = np.arange(n)
     free = np.ones(n, dtype=bool)
+    choice: np.ndarray | None = None
     while len(row):
         # ties (regular graphs are full of them) go by a hash of the pair: else all would want the same neighbour
         low, high = np.minimum(row, column).astype(np.uint64), np.maximum(row, column).astype(np.uint64)
@@ -108,6 +128,7 @@ def _matched(row: np.ndarray, column: np.ndarray, gain: np.ndarray, n: int) -> n
         last = order[np.flatnonzero(np.diff(row[order], append=n))]
         wanted = np.full(n, -1)
         wanted[row[last]] = column[last]
+        choice = wanted if choice is None else choice
         here = np.flatnonzero(wanted >= 0)
         mutual = here[wanted[wanted[here]] == here]
         group[mutual] = np.minimum(mutual, wanted[mutual])
@@ -116,4 +137,8 @@ def _matched(row: np.ndarray, column: np.ndarray, gain: np.ndarray, n: int) -> n
         if not len(mutual):
             break
         row, column, gain = row[left], column[left], gain[left]
+    if choice is not None and (~free).sum() < _FEW * n:
+        over = np.flatnonzero(free & (choice >= 0))
+        over = over[~free[choice[over]]]  # the matching is maximal, so that nearly all of them
+        group[over] = group[choice[over]]
     return group

@@ -60,7 +60,7 @@ def clustering(graph: Any) -> np.ndarray:
     ones = as_graph(graph).adjacency()
     ones = sparse.csr_array(ones + ones.T)
     ones.data[:] = 1.0
-    degree = np.diff(ones.indptr)
+    degree = np.diff(ones.indptr).astype(np.int64)
     rank = np.lexsort((np.arange(len(degree)), degree)).argsort()
     entries = ones.tocoo()
     upward = rank[entries.row] < rank[entries.col]
@@ -77,6 +77,6 @@ def transitivity(graph: Any) -> float:
     """Share of all paths of two edges that are closed by a third (directions aside); 0 without any."""
     graph = as_graph(graph)
     ones = graph.adjacency()
-    degree = np.diff(sparse.csr_array(ones + ones.T).indptr)
+    degree = np.diff(sparse.csr_array(ones + ones.T).indptr).astype(np.int64)
     pairs = degree * (degree - 1) / 2
     return float((clustering(graph) * pairs).sum() / pairs.sum()) if pairs.sum() else 0.0

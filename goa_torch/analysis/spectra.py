@@ -96,7 +96,7 @@ def spectral_gap(graph: Any, self_weight: float = 0.0, solver: Solver = "auto") 
         return Eigen(float("nan"), None, 0.0, "exact")
     matrix = transition(graph, self_weight)
     closed = closed_classes(matrix)
-    if len(closed) > 1 or period(matrix, closed[0]) > 1:
+    if len(closed) > 1 or periods(matrix, closed)[0] > 1:
         return Eigen(0.0, None, 0.0, "exact")
     if graph.n == 1:
         return Eigen(1.0, None, 0.0, "exact")
@@ -130,17 +130,30 @@ def closed_classes(matrix: sparse.csr_array) -> list[np.ndarray]:
     return [groups[number] for number in np.flatnonzero(~leaves)]
 
 
-def period(matrix: sparse.csr_array, members: np.ndarray) -> int:
-    """The period of a closed class: the greatest common divisor of the lengths of its cycles."""
-    inner = sparse.csr_array(matrix[members][:, members])
-    if inner.diagonal().any():
-        return 1
-    order, before = csgraph.breadth_first_order(inner, 0, return_predecessors=True)
-    depth = np.zeros(len(members), dtype=np.int64)
-    for node in order[1:].tolist():
-        depth[node] = depth[before[node]] + 1
-    entries = inner.tocoo()
-    return int(np.gcd.reduce(np.abs(depth[entries.row] + 1 - depth[entries.col])))
+def periods(matrix: sparse.csr_array, closed: list[np.ndarray]) -> np.ndarray:
+    """The period of each closed class: the greatest common divisor of the lengths of its cycles.
+
+    One search from a node that leads to a member of every class gives depths; where an edge skips none, its ends'
+    depths differ by 1 up to a multiple of the period.
+    """
+    n = matrix.shape[0]
+    number = np.full(n, -1)
+    for place, members in enumerate(closed):
+        number[members] = place
+    roots = np.array([members[0] for members in closed])
+    entries = matrix.tocoo()
+    extended = sparse.csr_array((np.ones(entries.nnz + len(roots)), (
+        np.concatenate([entries.row, np.full(len(roots), n)]), np.concatenate([entries.col, roots]))),
+        shape=(n + 1, n + 1))
+    order, before = csgraph.breadth_first_order(extended, n, return_predecessors=True)
+    depth = [0] * (n + 1)
+    for node, parent in zip(order[1:].tolist(), before[order[1:]].tolist()):
+        depth[node] = depth[parent] + 1
+    steps, inside = np.array(depth), number[entries.row] >= 0
+    row, column = entries.row[inside], entries.col[inside]
+    by_class = np.argsort(number[row], kind="stable")
+    starts = np.flatnonzero(np.diff(number[row][by_class], prepend=-1))
+    return np.gcd.reduceat(np.abs(steps[row] + 1 - steps[column])[by_class], starts)
 
 
 def _with_self(graph: AgentGraph, self_weight: float) -> sparse.csr_array:
@@ -173,15 +186,18 @@ def _gap(matrix: sparse.csr_array, chosen: str) -> Eigen:
         found = _nearest_one(matrix)
         if found is not None:
             return found
-    return _powers_gap(matrix)
+    found = _powers_gap(matrix, _POWER)
+    if np.isnan(found.value):  # eigenvalues so small that nothing is left of their power
+        found = _powers_gap(matrix, 1)
+    return found
 
 
-def _powers_gap(matrix: sparse.csr_array) -> Eigen:
+def _powers_gap(matrix: sparse.csr_array, times: int) -> Eigen:
     """Arnoldi on a power of the matrix: moduli that lie close together are drawn apart, for products with a sparse
     matrix, which cost far less than keeping many vectors orthogonal."""
 
     def power(vector: np.ndarray) -> np.ndarray:
-        for _ in range(_POWER):
+        for _ in range(times):
             vector = matrix @ vector
         return vector
 

@@ -9,22 +9,27 @@ import time
 import networkx as nx
 import numpy as np
 import pytest
+from scipy import sparse
 
 from goa_torch.analysis import (
     analyse,
     assortativity,
+    assortativity_and_right,
     centrality_and_right,
     edge_influence,
     path_lengths,
     random_peers_graph,
     ring_graph,
     rounds_of,
+    rounds_to_networkx,
+    rounds_to_pyg,
     temporal_reach,
     without_edge,
 )
 from goa_torch.analysis.influence import used_edges
 from goa_torch.errors import UserError
 from goa_torch.methods import build_method
+from goa_torch.methods.replay import replay_without
 from tests.worlds import echo_pool, questions
 
 
@@ -142,3 +147,65 @@ def test_a_hundred_thousand_agents_take_seconds():
     assert time.process_time() - started < 20  # about 8 on an idle core; 20 leaves room for a busy machine
     low, high = numbers["path_length_interval"][1:]
     assert low < numbers["path_length"] < high and numbers["spectral_gap"] == pytest.approx(0.29, abs=0.01)
+
+
+def test_the_right_hear_the_right_or_the_wrong_over_a_run():
+    asked = questions(10)
+    among = [[0, 1, 1.0], [1, 0, 1.0], [2, 3, 1.0], [3, 2, 1.0]]
+    across = [[0, 2, 1.0], [2, 0, 1.0], [1, 3, 1.0], [3, 1, 1.0]]
+    equals = [(trace_of(among, [q.gold, q.gold, "x", "y"]), q) for q in asked]
+    others = [(trace_of(across, [q.gold, q.gold, "x", "y"]), q) for q in asked]
+    silent = [(trace_of(among, ["x"] * 4), q) for q in asked]  # nobody is right: nothing to say
+    found = assortativity_and_right([*equals, *silent])
+    assert (found.r, found.low, found.high, found.questions) == pytest.approx((1, 1, 1, 10))
+    assert assortativity_and_right(others).r == pytest.approx(-1)
+    mixed = assortativity_and_right([*equals, *others[:5]])
+    assert mixed.r == pytest.approx(1 / 3) and mixed.low < mixed.r < mixed.high
+    assert math.isnan(assortativity_and_right(silent).r) and assortativity_and_right([]).questions == 0
+
+
+def test_influence_is_what_replays_of_the_recorded_run_say():
+    def say(chat):
+        heard = [line for line in chat.text.splitlines() if "so " in line]
+        return f"so {(len(heard) * 3 + chat.stream + sum(map(ord, chat.text))) % 4}"
+
+    method, asked = build_method("random_nodup", echo_pool(say, n=4), n=None, rounds=3), questions(6)
+    recorded = method(asked, seed=5)
+    found = {item.edge: item for item in edge_influence(method, asked, seeds=[5])}
+    names = recorded[0].trace["agents"]
+    changed = set()
+    for (sender, receiver), item in found.items():
+        replayed = replay_without(method, recorded, [(names.index(sender), names.index(receiver))], seed=5)
+        assert item.difference == pytest.approx(sum(a.correct - b.correct for a, b in zip(recorded, replayed)) / 6)
+        assert item.changed == pytest.approx(sum(a.answer != b.answer for a, b in zip(recorded, replayed)) / 6)
+        changed.add(item.changed)
+    assert max(changed) > 0
+
+
+def test_rounds_go_to_pyg_and_networkx_and_back():
+    rounds = [random_peers_graph(6, 2, round=t) for t in (1, 2, 3)]
+    data, multi = rounds_to_pyg(rounds), rounds_to_networkx(rounds)
+    assert data.validate() and data.num_nodes == 6 and data.edge_round.tolist() == [1] * 12 + [2] * 12 + [3] * 12
+    for number, graph in enumerate(rounds, 1):
+        index, weight = graph.edges()
+        here = data.edge_round == number
+        assert (data.edge_index[:, here].numpy() == index).all() and (data.edge_weight[here].numpy() == weight).all()
+        kept = [(s, r) for s, r, key in multi.edges(keys=True) if key == number]
+        assert sorted(kept) == sorted(zip(*index.tolist()))
+    assert rounds_to_pyg([]).num_nodes == 0 and rounds_to_networkx([]).number_of_nodes() == 0
+    assert rounds_to_pyg([np.zeros((3, 3))]).edge_index.shape == (2, 0)
+    with pytest.raises(UserError, match=r"\[3, 4\] agents"):
+        rounds_to_pyg([ring_graph(3), ring_graph(4)])
+
+
+@pytest.mark.parametrize("way", ["heard by one", "hears one", "pairs"])
+def test_hubs_and_crowds_of_small_groups_take_no_longer(way):
+    n = 20_000
+    one, rest = np.zeros(n - 1, int), np.arange(1, n)
+    ends = {"heard by one": (one, rest), "hears one": (rest, one),
+            "pairs": (np.arange(n), np.arange(n) ^ 1)}[way]
+    started = time.process_time()
+    numbers = analyse(sparse.csr_array((np.ones(len(ends[0])), ends), shape=(n, n)))
+    assert time.process_time() - started < 15
+    assert numbers["communities"] == (n / 2 if way == "pairs" else 1)
+    assert numbers["transitivity"] == numbers["clustering"] == 0

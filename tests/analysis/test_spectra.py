@@ -10,6 +10,7 @@ from goa_torch.analysis import (
     algebraic_connectivity,
     as_graph,
     centrality,
+    communities,
     consensus,
     effective_resistance,
     eigenvector_centrality,
@@ -25,6 +26,7 @@ from goa_torch.analysis import (
 )
 from goa_torch.analysis.linear import fills_little, smallest_eigenvalue
 from goa_torch.analysis.ranking import _power_iteration
+from goa_torch.analysis.spectra import closed_classes, periods
 from goa_torch.errors import UserError
 
 SOLVERS = ("dense", "direct", "iterative")
@@ -165,3 +167,30 @@ def test_centralities_do_not_depend_on_the_order_of_agents():
         assert centrality(permuted, name) == pytest.approx(centrality(graph, name)[order], abs=1e-8), name
     with pytest.raises(UserError, match="unknown centrality"):
         centrality(graph, "fame")
+
+
+def test_dense_graphs_whose_eigenvalues_are_small_are_dense_algebra_too():
+    graph = np.random.default_rng(0).random((500, 500))
+    moduli = np.sort(np.abs(np.linalg.eigvals(transition(graph).toarray())))
+    assert spectral_gap(graph).value == pytest.approx(1 - moduli[-2], rel=0.01)
+    assert consensus(graph).rate < 0.1
+
+
+def test_each_closed_class_has_its_own_period():
+    cycles = [nx.cycle_graph(n, create_using=nx.DiGraph) for n in (2, 3, 5, 6)]
+    joined = nx.disjoint_union_all([*cycles, nx.DiGraph([(0, 1), (1, 2), (2, 0), (1, 0)])])
+    matrix = transition(nx.to_scipy_sparse_array(joined).T)
+    classes = closed_classes(matrix)
+    assert sorted(zip(map(len, classes), periods(matrix, classes).tolist())) == [(2, 2), (3, 1), (3, 3), (5, 5), (6, 6)]
+
+
+def test_weights_of_any_size_leave_modularity_as_it_is():
+    karate = nx.to_numpy_array(nx.karate_club_graph())
+    for scale in (2.0**-900, 2.0**900):
+        assert communities(scale * karate).modularity == pytest.approx(communities(karate).modularity)
+
+
+@pytest.mark.parametrize("source", ["abc", None, 5, [[1, 2], [3]], np.ones(3), {"a": 1}])
+def test_what_is_no_graph_is_said_in_a_line(source):
+    with pytest.raises(UserError, match="no graph can be read from"):
+        as_graph(source)
