@@ -43,12 +43,11 @@ def draw_theory(rows: Sequence[Row]) -> bytes:
         axes.set_xscale("log")
         if measure != "factor":
             axes.set_ylim(0, 30)
-        axes.set_xlabel("agents N, each hearing k = 2")
+        axes.set_xlabel("agents N, each hearing two (full: all)")
         axes.set_title(title, fontsize=9)
-    panels[0][0].legend([handle for handle in panels[0][2].get_legend_handles_labels()[0]][:5],
-                        list(COLOURS)[:5], frameon=False, fontsize=8, loc="upper left")
-    panels[0][0].text(0.98, 0.02, "dots: simulation; lines: theory", transform=panels[0][0].transAxes, fontsize=7,
-                      ha="right", color="0.4")
+    handles, names = panels[0][2].get_legend_handles_labels()
+    panels[0][2].legend(handles[:5], names[:5], frameon=False, fontsize=8, loc="lower right", bbox_to_anchor=(1, 0.06),
+                        title="dots: simulation, lines: theory", title_fontsize=8)
     return _png(figure)
 
 
