@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from goa_torch.bench.horizons import RULES, Horizons, equivalence, read_horizons
 from goa_torch.bench.statistics import pareto_front
@@ -50,7 +51,7 @@ def tables(task: str, debates: Horizons, reference: str, margin: float) -> str:
     seeds = [f"## {task}: {runs[0]} questions x {runs[1]} seeds", ""]
     shown = [0, 1, 2, 4, 7, 10, 13]
     lines = seeds + ["| rule | " + " | ".join(f"T = {t + 1}" for t in shown) + " | thousand tokens, T = 14 |",
-                     "|" + " --- |" * (len(shown) + 2)]
+                     "| --- |" + " ---: |" * (len(shown) + 1)]
     for label, at in debates.at.items():
         cells = [f"{100 * at[t].correct.mean():.1f}" if t < len(at) else "" for t in shown]
         lines.append(f"| {label} | " + " | ".join(cells) + f" | {at[-1].tokens.mean() / 1000:.2f} |")
@@ -63,8 +64,10 @@ def tables(task: str, debates: Horizons, reference: str, margin: float) -> str:
             for t in (2, None):
                 mine, other = (x[min(t, len(x) - 1)] if t is not None else x[-1] for x in (at, debates.at[reference]))
                 e = equivalence(mine, other, margin)
-                cells += [f"{100 * e.difference:+.1f} [{100 * e.low:+.1f}, {100 * e.high:+.1f}]", f"{e.p:.3f}",
-                          f"{100 * e.within:.1f}"]
+                same = e.p is None
+                cells += [f"{100 * e.difference:+.1f}" if same else
+                          f"{100 * e.difference:+.1f} [{100 * e.low:+.1f}, {100 * e.high:+.1f}]",
+                          "-" if same else f"{e.p:.3f}", f"{100 * e.within:.1f}"]
             lines.append(f"| {label} | " + " | ".join(cells) + " |")
     lines += ["", "Stopping rules: accuracy in % / thousand tokens / rounds of talking:", "",
               "| rule | " + " | ".join(RULES) + " |", "| --- |" + " ---: |" * len(RULES)]
@@ -121,6 +124,9 @@ def draw_stopping(found: dict[str, Horizons], path: Path) -> None:
             axis.plot([], [], _MARKS[number], color="0.3", markerfacecolor="none", label=rule)
         axis.plot([], [], color="0.7", linewidth=2, label="Pareto front (filled)")
         axis.set_xscale("log")
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.xaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+        axis.xaxis.set_minor_formatter(NullFormatter())
         axis.set_xlabel("tokens a question")
         axis.set_title(task, fontsize=10)
     axes[0].set_ylabel("accuracy, %")
@@ -139,7 +145,7 @@ def _figure(panels: int, height: float, width: float = 3.1):
 
 def _save(figure, axis, path: Path) -> None:
     handles, labels = axis.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=5, fontsize=8, frameon=False)
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
     figure.savefig(path, dpi=150)
 
 

@@ -70,13 +70,13 @@ class Horizons:
 @dataclass(frozen=True, slots=True)
 class Equivalence:
     """Whether one outcome is as good as another: the paired ``difference`` of accuracies with its 90% interval, ``p``
-    of two one-sided tests that it lies within the margin, and ``within``, the least margin that would have been shown
-    (at 5%)."""
+    of two one-sided tests that it lies within the margin (``None`` where every resample shows the same difference, which
+    says nothing about how sure it is), and ``within``, the least margin that would have been shown (at 5%)."""
 
     difference: float
     low: float
     high: float
-    p: float
+    p: float | None
     within: float
 
 
@@ -85,7 +85,8 @@ def equivalence(mine: Outcomes, other: Outcomes, margin: float, draws: int = 10_
     gap = mine.correct - other.correct
     means = statistics.resampled_means([gap], draws)[:, 0]
     low, high = statistics.percentile_interval(means, 0.9)
-    return Equivalence(float(gap.mean()), low, high, statistics.equivalence_p(means, margin), max(-low, high))
+    p = statistics.equivalence_p(means, margin) if np.ptp(means) > 1e-12 else None
+    return Equivalence(float(gap.mean()), low, high, p, max(abs(low), abs(high)))
 
 
 def read_horizons(folder: str | Path, rules: Mapping[str, str | None] | None = None) -> dict[str, Horizons]:

@@ -85,6 +85,12 @@ def test_equal_outcomes_are_equivalent_and_different_ones_are_not():
     assert few.p > 0.05  # equal in the mean, but too few to say so
 
 
+def test_the_same_runs_are_no_evidence_of_equivalence():
+    one = np.random.default_rng(1).integers(0, 2, (30, 2))
+    found = equivalence(outcomes(one), outcomes(one), 0.02, 500)
+    assert found.p is None and found.difference == found.within == 0
+
+
 def test_some_of_the_questions():
     some = outcomes([[0, 1], [1, 1], [0, 0]]).of([1])
     assert some.correct.tolist() == [[1, 1]] and some.interval(200)[0] == 1
