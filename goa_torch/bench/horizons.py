@@ -70,8 +70,8 @@ class Horizons:
 @dataclass(frozen=True, slots=True)
 class Equivalence:
     """Whether one outcome is as good as another: the paired ``difference`` of accuracies with its 90% interval, ``p``
-    of two one-sided tests that it lies within the margin (``None`` where every resample shows the same difference, which
-    says nothing about how sure it is), and ``within``, the least margin that would have been shown (at 5%)."""
+    of two one-sided tests that it lies within the margin (``None`` where every resample shows the same difference,
+    which says nothing about how sure it is), and ``within``, the least margin that would have been shown (at 5%)."""
 
     difference: float
     low: float
