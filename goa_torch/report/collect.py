@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..bench.side_tables import side_tables
 from ..bench.store import Item, Record, RunFolder, resolved
 from ..bench.summary import summarise
 from ..bench.tables import notes, overall_notes, p_value, percent, sections, signed
@@ -43,10 +44,10 @@ def collect(folder: str | Path, traces: int | None = None) -> dict[str, Any]:
                         "numbers); name the folder of a run")
     name = path.resolve().name
     if config is None:
-        return {"name": name, "path": str(path), "tables": [], "notes": [], "curves": curves, "methods": [],
+        return {"name": name, "path": str(path), "tables": [], "side": [], "notes": [], "curves": curves, "methods": [],
                 "seeds": [], "tasks": [], "questions": [], "config": ""}
     own = resolved(config, path / "config.yaml")
-    summary = summarise(config, run.results)
+    summary = summarise(config, run.results, run.read_reference())
     asked, missing = questions_of(config)
     questions, left_out = _questions(run, asked, traces)
     remarks = overall_notes(summary) + missing + ([left_out] if left_out else [])
@@ -54,6 +55,8 @@ def collect(folder: str | Path, traces: int | None = None) -> dict[str, Any]:
         "name": name,
         "path": str(path),
         "tables": _tables(summary),
+        "side": [{"title": table.title, "header": list(table.header), "rows": [list(row) for row in table.rows],
+                  "note": table.note} for table in side_tables(summary)],
         "notes": remarks,
         "curves": curves,
         "methods": [method["label"] for method in own["identity"]["methods"]],

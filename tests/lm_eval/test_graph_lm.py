@@ -21,6 +21,7 @@ from goa_torch import load_pool, load_questions, randomness
 from goa_torch.agents.base import Agent, LanguageModel
 from goa_torch.agents.echo import EchoModel
 from goa_torch.agents.pool import Pool
+from goa_torch.agents.pools import read_pool
 from goa_torch.agents.prompts import PromptSet
 from goa_torch.bench import run_experiment
 from goa_torch.errors import UserError
@@ -72,17 +73,38 @@ def test_the_number_is_that_of_goa_bench(method, settings, tmp_path):
     assert 0 < expected < 1
 
 
-def test_the_number_is_that_of_goa_bench_on_trained_agents(tmp_path):
+def in_float32(name: str) -> Pool:
+    """A shipped pool in the numbers in which replies do not depend on what shares their batch."""
     try:
-        pool = load_pool("relay")
+        pool = load_pool(name, [f"models.{label}.dtype=float32" for label in read_pool(name).models])
         pool.check()
     except UserError as error:
-        pytest.skip(f"no trained agents of Relay here: {error}")
-    task = {"name": "relay", "limit": 24, "settings": {"depth": [1, 2]}}
-    expected = bench(tmp_path, "relay", task, [{"name": "goa", "k": 3}])["goa"]
+        pytest.skip(f"no weights of pool {name} here: {error}")
+    return pool
+
+
+def test_the_number_is_that_of_goa_bench_on_trained_agents(tmp_path):
+    pool, task = in_float32("relay"), {"name": "relay", "limit": 24, "settings": {"depth": [1, 2]}}
+    expected = bench(tmp_path, pool, task, [{"name": "goa", "k": 3}])["goa"]
     write_task(load_questions("relay", limit=24, depth=(1, 2)), tmp_path / "tasks")
-    lm = GraphLM("relay", "goa", seed=3, answers="relay", returns="answer", k=3)
+    lm = GraphLM(pool, "goa", seed=3, answers="relay", returns="answer", k=3, batch_questions=7)
     assert harness(lm, "relay", tmp_path / "tasks") == pytest.approx(expected)
+    assert 0 < expected < 1
+
+
+def test_the_number_is_that_of_goa_bench_on_a_small_language_model(tmp_path):
+    pool, task = in_float32("smollm2").with_sampling(max_new_tokens=12), {"name": "mmlu", "limit": 3, "seed": None,
+                                                                         "file": str(QUESTIONS)}
+    agent = pool.agents[0].name
+    expected = bench(tmp_path, pool, task, [{"name": "self_consistency", "agent": agent, "n": 2}])["self_consistency"]
+    write_task(load_questions("mmlu", file=QUESTIONS, limit=3, seed=None), tmp_path / "tasks")
+    lm = GraphLM(pool, "self_consistency", seed=3, answers="choice", returns="answer", batch_questions=2, agent=agent,
+                 n=2)
+    assert harness(lm, "mmlu", tmp_path / "tasks") == pytest.approx(expected)
+    replies = [(call.usage.completion_tokens, result.reply.text) for result, _ in lm._answer(
+        [request("generate_until", question.text, {}, id=question.id) for question in load_questions(
+            "mmlu", file=QUESTIONS, limit=3, seed=None)], None, 3) for call in result.calls]
+    assert all(tokens for tokens, _ in replies)  # the model did speak
 
 
 def request(kind: str, *args, **doc) -> Instance:

@@ -103,6 +103,8 @@ def test_every_table_question_and_trace_is_there(text):
     [table] = shown["tables"]
     assert [row["method"] for row in table["rows"]] == shown["methods"] == ["single", "goa", "random_nodup"]
     assert table["rows"][0]["difference"] == "baseline" and "[" in table["rows"][1]["accuracy_text"]
+    assert [side["title"] for side in shown["side"]] == ["Debates on letters"]
+    assert all(len(row) == len(side["header"]) for side in shown["side"] for row in side["rows"])
     assert len(shown["questions"]) == 6
     for entry in shown["questions"]:
         lines = traces_of(entry)
@@ -192,7 +194,8 @@ def test_a_real_browser_shows_everything_and_runs_nothing_that_models_wrote(run,
     assert "<title>letters</title>" in body
     assert body.count("<script") == 2 and "<img" not in re.sub(r"<script.*?</script>", "", body, flags=re.DOTALL)
     assert "&lt;/script&gt;&lt;script&gt;document.title='owned'" in body  # shown as text, in a trace
-    for wanted in ('class="results"', "sequential depth", "Questions", "Pass: round 2", "round 1",
+    for wanted in ('class="results"', "Further tables", "Debates on letters", "sequential depth", "Questions",
+                   "Pass: round 2", "round 1",
                    "Read out", "hears", "configuration"):
         assert wanted in body, wanted
     assert len(re.findall(r'role="option"', body)) == 6 and "<svg" in body

@@ -21,23 +21,34 @@ function logTicks(low, high) {
   return found;
 }
 
+// What ticks a step apart are called: as many decimals as tell them apart, thousands and millions for short.
+function tickLabels(found) {
+  const step = found.length > 1 ? found[1] - found[0] : Math.abs(found[0]) || 1, most = Math.max(...found.map(Math.abs), 0);
+  const [size, unit] = most >= 1e6 ? [1e6, 'M'] : most >= 1e4 ? [1e3, 'k'] : [1, ''];
+  const digits = Math.min(20, Math.max(0, -Math.floor(Math.log10(step / size) + 1e-9)));
+  if (digits > 5) return found.map((at) => at === 0 ? '0' : at.toExponential(1));
+  return found.map((at) => at === 0 ? '0' : (at / size).toLocaleString('en', {minimumFractionDigits: digits, maximumFractionDigits: digits}) + unit);
+}
+
 // An empty chart with its axes; gives the places of values.
 function frame({width = 380, height = 230, x, y, xLabel, yLabel, logX = false, whole = false}) {
-  const left = 46, right = 12, top = 10, bottom = 38;
+  const levels = ticks(y[0], y[1]), levelNames = tickLabels(levels);
+  const left = Math.max(46, 26 + 7 * Math.max(0, ...levelNames.map((name) => name.length))), right = 12, top = 10, bottom = 38;
   const map = logX ? Math.log : (value) => value;
   const [x0, x1] = [map(x[0]), map(x[1])];
   const px = (value) => left + (map(value) - x0) / (x1 - x0 || 1) * (width - left - right);
   const py = (value) => height - bottom - (value - y[0]) / (y[1] - y[0] || 1) * (height - top - bottom);
   const svg = s('svg', {viewBox: `0 0 ${width} ${height}`, width: '100%', role: 'img', 'aria-label': `${yLabel} against ${xLabel}`});
-  for (const at of ticks(y[0], y[1])) {
+  levels.forEach((at, number) => {
     svg.append(s('line', {class: 'grid', x1: left, x2: width - right, y1: py(at), y2: py(at)}),
-      s('text', {class: 'soft', x: left - 6, y: py(at) + 4, 'text-anchor': 'end'}, amount(at) || '0'));
-  }
+      s('text', {class: 'soft', x: left - 6, y: py(at) + 4, 'text-anchor': 'end'}, levelNames[number]));
+  });
   const across = (logX ? logTicks(x[0], x[1]) : ticks(x[0], x[1])).filter((at) => !whole || Number.isInteger(at));
-  for (const at of across) {
+  const acrossNames = logX ? across.map(amount) : tickLabels(across);
+  across.forEach((at, number) => {
     svg.append(s('line', {class: 'grid', x1: px(at), x2: px(at), y1: height - bottom, y2: height - bottom + 4}),
-      s('text', {class: 'soft', x: px(at), y: height - bottom + 16, 'text-anchor': 'middle'}, amount(at) || '0'));
-  }
+      s('text', {class: 'soft', x: px(at), y: height - bottom + 16, 'text-anchor': 'middle'}, acrossNames[number]));
+  });
   svg.append(s('text', {x: (left + width - right) / 2, y: height - 4, 'text-anchor': 'middle'}, xLabel),
     s('text', {x: 11, y: (top + height - bottom) / 2, 'text-anchor': 'middle', transform: `rotate(-90 11 ${(top + height - bottom) / 2})`}, yLabel));
   return {svg, px, py};

@@ -18,6 +18,14 @@ function tableSection(table) {
     h('ul', {class: 'notes'}, table.notes.map((note) => h('li', {}, note))));
 }
 
+// A table of texts beside that of accuracies, folded up.
+function sideTable(table) {
+  return h('details', {class: 'side'}, h('summary', {}, table.title), h('div', {class: 'scroll'}, h('table', {class: 'results'},
+    h('thead', {}, h('tr', {}, table.header.map((name) => h('th', {}, name)))),
+    h('tbody', {}, table.rows.map((row) => h('tr', {}, row.map((cell, number) => h('td', {class: number ? null : 'label'}, cell))))))),
+    h('p', {class: 'soft small'}, table.note));
+}
+
 // The list of questions with its filters, and the trace of the chosen one.
 function browser(run) {
   const list = h('div', {class: 'list', role: 'listbox', 'aria-label': 'questions'}), view = h('div', {class: 'trace'}, h('p', {class: 'soft'}, 'Choose a question.'));
@@ -61,7 +69,7 @@ function browser(run) {
       return h('button', {type: 'button', 'aria-pressed': name === line.method, on: {click: () => { method = name; open(entry); }}}, outcome ? (outcome.correct ? '✓ ' : '✗ ') : '', name);
     }));
     if (run.seeds.length > 1) methods.append(h('label', {class: 'small'}, 'seed ', h('select', {on: {change: (event) => { seed = Number(event.target.value); open(entry); }}}, run.seeds.map((number) => h('option', {value: number, selected: number === line.seed}, number)))));
-    view.replaceChildren(h('div', {class: 'soft small'}, `${entry.task}${entry.category ? ` · ${entry.category}` : ''} · ${entry.id}`), h('div', {class: 'question'}, entry.text === null ? 'The text of this question is not at hand.' : entry.text), methods, showTrace(run, entry, line));
+    view.replaceChildren(h('div', {class: 'soft small'}, [...new Set([entry.task, entry.category, entry.id])].filter(Boolean).join(' · ')), h('div', {class: 'question'}, entry.text === null ? 'The text of this question is not at hand.' : entry.text), methods, showTrace(run, entry, line));
   }
 
   list.addEventListener('keydown', (event) => {
@@ -79,6 +87,7 @@ function runSection(run) {
   return h('article', {}, h('h2', {id: `run-${run.number}`}, run.name), h('div', {class: 'soft small'}, run.path),
     h('ul', {class: 'notes'}, run.notes.map((note) => h('li', {}, note))),
     run.tables.map(tableSection),
+    run.side.length ? h('section', {}, h('h3', {}, 'Further tables'), run.side.map(sideTable)) : null,
     run.curves.length ? h('section', {}, h('h3', {}, 'Learning curves'), h('div', {class: 'charts'}, run.curves.map(curveChart))) : null,
     run.questions.length ? browser(run) : null,
     run.config && h('details', {style: 'margin-top:16px'}, h('summary', {}, 'configuration'), h('pre', {class: 'config'}, run.config)));

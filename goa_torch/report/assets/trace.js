@@ -69,6 +69,7 @@ function showStage(stage, names) {
   const box = h('section', {class: 'stage'}, h('h4', {}, title));
   if (stage.stage === 'select') {
     box.append(h('p', {}, `By ${stage.by}: ${stage.nodes.map((node) => names[node.node]).join(', ')}.`, stage.fallback ? ' The choice could not be read; agents were drawn by lot.' : ''));
+    if (stage.shortlist) box.append(h('p', {class: 'soft small'}, `A search shortlisted ${stage.shortlist.join(', ')}.`));
     if (stage.probabilities) box.append(h('p', {class: 'soft small'}, Object.entries(stage.probabilities).sort((a, b) => b[1] - a[1]).map(([name, p]) => `${name} ${p.toFixed(2)}`).join(', ')));
     if (stage.text) box.append(speech(null, {text: stage.text}));
   } else if (stage.stage === 'score') {
@@ -80,7 +81,7 @@ function showStage(stage, names) {
     for (const said of stage.replies) box.append(speech(names[said.node], said, hears(said.node)));
     for (const [from, to] of stage.cut || []) box.append(h('p', {class: 'wrong small'}, `Cut, did not fit the context: ${names[from]} to ${names[to]}`));
   } else {
-    const facts = Object.entries(stage).filter(([name, value]) => name !== 'stage' && name !== 'text' && value !== null);
+    const facts = Object.entries(stage).filter(([name, value]) => name !== 'stage' && name !== 'text' && value !== null && !(name === 'unparsed' && !value) && !(Array.isArray(value) && !value.length));
     box.append(h('p', {class: 'soft small', style: 'overflow-wrap:anywhere'}, facts.map(([name, value]) => `${name}: ${JSON.stringify(value)}`).join(' · ')));
     if (typeof stage.text === 'string') box.append(speech(null, stage));
   }
