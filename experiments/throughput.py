@@ -3,10 +3,12 @@
     python experiments/throughput.py
 
 (a) batched in process, on many questions; (b) in process, one call at a time; (c) against `transformers serve` on
-loopback, one call at a time; (b) and (c) on a few of the same questions. The same pool, prompts, method and sampling
-everywhere. Judges and the selecting meta-LLM decode their numbers and are paid for them, but the numbers are drawn, so
-that each way runs all 11 calls of a question although the model is too small to judge. Prints seconds a question,
-generated tokens a second, and ratios; `--out FILE` keeps them as JSON.
+loopback, one call at a time; (b) and (c) on a few of the same questions: of the 48, every twelfth (numbers 0, 12, 24
+and 36), a rule that looks at nothing but the order of the file. The same pool, prompts, method and sampling everywhere.
+Judges and the selecting meta-LLM decode their numbers and are paid for them, but the numbers are drawn, so that each
+way runs all 11 calls of a question although the model is too small to judge. Prints seconds and generated tokens a
+question, tokens a second, and two ratios: by question, and by generated token, which makes up for replies of different
+length; `--out FILE` keeps them as JSON.
 Needs `pip install -e ".[test]"` for (c).
 """
 
@@ -77,7 +79,8 @@ def measure(pool: Pool, questions: Sequence[Question], settings: dict, at_once: 
     return {"questions": len(questions), "seconds": seconds, "seconds_per_question": seconds / len(questions),
             "calls": usage.calls, "calls_per_question": usage.calls / len(questions), "failed_calls": failed,
             "prompt_tokens": usage.prompt_tokens, "cached_tokens": usage.cached_tokens,
-            "new_tokens": usage.completion_tokens, "new_tokens_per_second": usage.completion_tokens / seconds,
+            "new_tokens": usage.completion_tokens, "new_tokens_per_question": usage.completion_tokens / len(questions),
+            "new_tokens_per_second": usage.completion_tokens / seconds,
             "seconds_per_call": seconds / usage.calls}
 
 
@@ -126,7 +129,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--pool", default="smollm2", help="a pool whose agents share one model in process")
     parser.add_argument("--file", type=Path, default=HERE / "data" / "quickstart_mmlu.jsonl", help="MMLU questions")
     parser.add_argument("--questions", type=int, default=48, help="questions for (a)")
-    parser.add_argument("--few", type=int, default=4, help="questions for (b) and (c)")
+    parser.add_argument("--few", type=int, default=4, help="questions for (b) and (c), evenly spread over those of (a)")
     parser.add_argument("--k", type=int, default=3)
     parser.add_argument("--max-new-tokens", type=int, default=128)
     parser.add_argument("--skip", nargs="*", choices=["a", "b", "c"], default=[], help="ways to leave out")
@@ -136,6 +139,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     questions = load_questions("mmlu", file=arguments.file, limit=arguments.questions, seed=0)
     if len(questions) < arguments.questions:
         parser.error(f"{arguments.file} holds {len(questions)} questions; ask for no more with --questions")
+    if not 0 < arguments.few <= arguments.questions:
+        parser.error("--few must be at least 1 and at most --questions")
+    some = spread(questions, arguments.few)
     pool = load_pool(arguments.pool)
     limit = {purpose: min(how.max_new_tokens, arguments.max_new_tokens) for purpose, how in pool.sampling.items()}
     pool.sampling = {p: Sampling(how.temperature, how.top_p, limit[p], how.stop) for p, how in pool.sampling.items()}
@@ -153,7 +159,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("(b) in process, one call at a time")
         alone = HFModel(model.recipe.source, dtype=model.recipe.dtype, device=model.recipe.device, prefix_tokens=0)
         slow = with_model(pool, OneByOne(DrawnJudge(alone)))
-        figures["b"] = measure(slow, questions[: arguments.few], settings, at_once=False)
+        figures["b"] = measure(slow, some, settings, at_once=False)
     if "c" not in arguments.skip:
         print("(c) `transformers serve`, one call at a time")
         from goa_torch.agents.openai import OpenAIModel
@@ -162,7 +168,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             server = OpenAIModel(name, url, concurrency=1, name="served")
             server.check()
             slow = with_model(pool, DrawnJudge(server))
-            figures["c"] = measure(slow, questions[: arguments.few], settings, at_once=False)
+            figures["c"] = measure(slow, some, settings, at_once=False)
             server.close()
     report(figures)
     if arguments.out:
@@ -170,14 +176,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
+def spread(questions: Sequence[Question], few: int) -> list[Question]:
+    """``few`` of the questions: the first, and from there on every (how many there are / few)-th."""
+    return list(questions[:: len(questions) // few][:few])
+
+
 def report(figures: dict[str, dict]) -> None:
     """Prints the figures, and how many times faster (a) is, by question and by generated token."""
     names = {"a": "batched", "b": "one by one", "c": "served"}
-    print(f"\n{'':14}{'questions':>10}{'s/question':>12}{'calls/q':>9}{'new tokens/s':>14}{'s/call':>8}{'reused':>8}")
+    columns = {"questions": 10, "s/question": 12, "calls/q": 9, "new tokens/q": 14, "new tokens/s": 14, "s/call": 8,
+               "reused": 8}
+    print("\n" + " " * 14 + "".join(name.rjust(width) for name, width in columns.items()))
     for way, f in figures.items():
         print(f"({way}) {names[way]:10}{f['questions']:>10}{f['seconds_per_question']:>12.2f}"
-              f"{f['calls_per_question']:>9.1f}{f['new_tokens_per_second']:>14.1f}{f['seconds_per_call']:>8.3f}"
-              f"{f['cached_tokens'] / max(1, f['prompt_tokens']):>8.0%}")
+              f"{f['calls_per_question']:>9.1f}{f['new_tokens_per_question']:>14.1f}{f['new_tokens_per_second']:>14.1f}"
+              f"{f['seconds_per_call']:>8.3f}{f['cached_tokens'] / max(1, f['prompt_tokens']):>8.0%}")
     for way in ("b", "c"):
         if "a" in figures and way in figures:
             fast, slow = figures["a"], figures[way]

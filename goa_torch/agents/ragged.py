@@ -26,6 +26,8 @@ from .kv import Layout, RowCache
 _FAMILY = {"llama", "mistral", "qwen2", "qwen3"}
 #: Ways of scaling rotary positions that do not depend on how long the longest row is.
 _ROPE = {"default", "linear", "llama3", "yarn"}
+#: Fewest parameters: in a smaller model attention row by row costs more than padding does.
+PARAMETERS = 2**24
 #: Most scores of attention held at once while prompts are read.
 SCORES = 2**20
 #: By how much of the largest logit the two ways of computing them may differ.
@@ -64,7 +66,8 @@ class RaggedModel:
 
     @classmethod
     def of(cls, model: nn.Module, layout: Layout) -> RaggedModel | None:
-        """The forward pass of ``model``; ``None`` if it is not of the family, not on a CPU, or says something else."""
+        """The forward pass of ``model``; ``None`` if it is small, not of the family, not on a CPU, or says something
+        else."""
         if not _belongs(model):
             return None
         ragged = cls(model)
@@ -205,6 +208,8 @@ def _belongs(model: nn.Module) -> bool:
     windows = set(getattr(config, "layer_types", None) or ()) - {"full_attention"}
     slides = getattr(config, "sliding_window", None) is not None and getattr(config, "use_sliding_window", True)
     if windows or slides or rope.get("rope_type", "default") not in _ROPE:
+        return False
+    if sum(p.numel() for p in model.parameters()) < PARAMETERS:
         return False
     products = [m for m in model.modules() if isinstance(m, nn.Linear)]
     return all(type(m) is nn.Linear and m.weight.device.type == "cpu" for m in products)

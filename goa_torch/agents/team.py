@@ -66,15 +66,18 @@ class Team:
             torch.set_num_threads(max(1, threads // count))
             work(decoder, mine, budget // count)
 
-        with ThreadPoolExecutor(count) as pool:
-            futures = [pool.submit(serve, *pair) for pair in zip(decoders, _share(rows, count))]
-            try:
-                done = wait(futures, return_when=FIRST_EXCEPTION).done
-                for future in sorted(done, key=futures.index):
-                    future.result()
-            finally:  # also after Ctrl-C: nobody goes on for a caller who has left
-                stop.set()
-        torch.set_num_threads(threads)  # part of that setting is shared by all threads
+        try:
+            with ThreadPoolExecutor(count) as pool:
+                futures = [pool.submit(serve, *pair) for pair in zip(decoders, _share(rows, count))]
+                try:
+                    wait(futures, return_when=FIRST_EXCEPTION)
+                finally:  # also after Ctrl-C: nobody goes on for a caller who has left
+                    stop.set()
+        finally:
+            torch.set_num_threads(threads)  # part of that setting is shared by all threads
+        errors = [error for future in futures if (error := future.exception()) is not None]
+        if errors:
+            raise next((error for error in errors if not isinstance(error, InterruptedError)), errors[0])
 
     def _members(self, count: int) -> list[RaggedDecoder]:
         for store in self.prefixes.parts(count)[len(self._decoders) :]:

@@ -125,3 +125,19 @@ def test_only_what_prompts_share_is_kept():
     store.expect([store.block_keys(alone)])
     store.put(alone, store.block_keys(alone), lambda length: [])
     assert store.tokens == 32
+
+
+def test_parts_of_a_store_divide_its_budget_and_know_nothing_of_each_other():
+    store = PrefixStore(300)
+    first, second = store.parts(2)
+    assert first is store and (first.budget, second.budget) == (150, 150) and store.parts(2) == [first, second]
+    put(second, list(range(100)))
+    assert known(second, list(range(100))) == 99 and known(first, list(range(100))) == 0
+    store.room(160)
+    assert second.budget == 80 and second.tokens == 0
+    put(first, list(range(64)))
+    put(second, list(range(64)))
+    store.clear(parts=False)
+    assert store.tokens == 0 and second.tokens == 64
+    store.clear()
+    assert second.tokens == 0
