@@ -12,7 +12,8 @@ answers. For every (question, planting) the script finds
    concatenation, nobody, and weights from the sources' accuracy on the training questions (no gradient).
 
 The folder gets ``results.json`` and ``soft_edges.png``. The answer is the option of largest probability after
-"Answer:", so that every answer can be read; intervals are bootstraps over questions x plantings.
+"Answer:", so that every answer can be read. Plantings are drawn anew for each question, so that questions are the unit:
+intervals are bootstraps over questions, each the mean of its plantings, and differences are paired.
 """
 
 from __future__ import annotations
@@ -175,26 +176,28 @@ def auroc(score: np.ndarray, right: np.ndarray) -> float:
 
 
 def interval(values: np.ndarray) -> list[float]:
-    """Mean of [questions, plantings] with its 95% interval."""
-    return [float(values.mean()), *percentile_interval(resampled_means([values])[:, 0])]
+    """Mean of [questions, plantings] with its 95% interval over questions."""
+    return [float(values.mean()), *percentile_interval(resampled_means([values.mean(1)])[:, 0])]
 
 
 def draw(figures: dict[str, Any], names: Sequence[str], path: Path) -> None:
-    """Accuracy and probability of the gold answer over each source's weight, and the weights over training."""
+    """What each source's weight does to accuracy and to the probability of the gold answer, and the weights over
+    training."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(13, 3.6), layout="constrained")
+    figure = Figure(figsize=(13, 4), layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(1, 3)
-    for axes, measure, label in zip(panels, ("accuracy", "p_gold"), ("accuracy", "probability of the gold answer")):
+    for axes, measure, label in zip(panels, ("accuracy", "p_gold"), ("accuracy", "p(gold answer)")):
         for name in names:
             dose = figures["dose_response"][name]
-            mean, low, high = np.array([point[measure] for point in dose]).T
+            mean, low, high = 100 * np.array([point[f"{measure}_minus_plain"] for point in dose]).T
             at = [point["weight"] for point in dose]
             [line] = axes.plot(at, mean, "o-", markersize=4, label=f"{name} ({figures['sources'][name]:.0%} right)")
             axes.fill_between(at, low, high, color=line.get_color(), alpha=0.12, linewidth=0)
-        axes.set(xlabel="weight of this source (the others at 1)", ylabel=label)
+        axes.axhline(0, color="0.8", linewidth=1, zorder=0)
+        axes.set(xlabel="weight of this source (the others at 1)", ylabel=f"{label}, points above all weights 1")
     panels[0].legend(fontsize=8, frameon=False)
     for place, name in enumerate(names):
         panels[2].plot([weights[place] for weights in figures["training"]], label=name)
@@ -261,16 +264,15 @@ def main(overrides: Sequence[str] = ()) -> dict[str, Any]:
         for j, case in enumerate(row):
             with torch.no_grad():
                 accuracy[:, i, j], p_gold[:, i, j] = judged(listener.log_p(case, every), case)
-    figures["ways"] = {}
-    for number, (name, weights) in enumerate(ways.items()):
-        figures["ways"][name] = {"weights": dict(zip(names, weights)), "accuracy": interval(accuracy[number]),
-                                 "p_gold": interval(p_gold[number]),
-                                 "accuracy_minus_plain": interval(accuracy[number] - accuracy[0]),
-                                 "p_gold_minus_plain": interval(p_gold[number] - p_gold[0])}
+    found = [{"accuracy": interval(right), "p_gold": interval(p), "accuracy_minus_plain": interval(right - accuracy[0]),
+              "p_gold_minus_plain": interval(p - p_gold[0])} for right, p in zip(accuracy, p_gold)]
+    figures["ways"] = {name: {"weights": dict(zip(names, weights)), **told}
+                       for (name, weights), told in zip(ways.items(), found)}
     figures["dose_response"] = {name: [
-        {"weight": value, "accuracy": interval(accuracy[row]), "p_gold": interval(p_gold[row])}
+        {"weight": value, **found[row]}
         for row, value in enumerate(config.weights, len(ways) + place * len(config.weights))]
         for place, name in enumerate(names)}
+    figures["outcomes"] = {"weights": every.tolist(), "accuracy": accuracy.tolist(), "p_gold": p_gold.tolist()}
     figures["seconds"] = time.perf_counter() - started
     out = Path(config.out)
     out.mkdir(parents=True, exist_ok=True)
