@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _TAG = re.compile(r"</?(think|thinking|thought|reasoning)>", re.IGNORECASE)
 #: Bytes for keys and values on a CPU, for the rows in flight and for prompts kept; on a GPU shares of what is free.
-CPU_BATCH_BYTES, CPU_PREFIX_BYTES = 768 << 20, 256 << 20
+CPU_BATCH_BYTES, CPU_PREFIX_BYTES = 640 << 20, 256 << 20
 GPU_BATCH_SHARE, GPU_PREFIX_SHARE = 0.6, 0.15
 
 
