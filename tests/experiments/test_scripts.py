@@ -39,6 +39,21 @@ def test_gpu_check_refuses_a_pool_of_no_models():
         script("gpu_check").main(["--models", "0"])
 
 
+def test_throughput_compares_on_questions_spread_over_all_and_says_how_long_replies_are(capsys):
+    throughput = script("throughput")
+    assert throughput.spread(range(48), 4) == [0, 12, 24, 36] and throughput.spread(range(5), 5) == list(range(5))
+    assert throughput.spread(range(7), 3) == [0, 2, 4]
+    few = {"questions": 4, "seconds_per_question": 12.0, "calls_per_question": 11.0, "new_tokens_per_question": 300.0,
+           "new_tokens_per_second": 25.0, "seconds_per_call": 1.1, "cached_tokens": 0, "prompt_tokens": 100}
+    many = few | {"questions": 48, "seconds_per_question": 1.0, "new_tokens_per_question": 400.0,
+                  "new_tokens_per_second": 400.0, "cached_tokens": 40}
+    throughput.report({"a": many, "c": few})
+    lines = capsys.readouterr().out.strip().splitlines()
+    assert lines[0].split() == "questions s/question calls/q new tokens/q new tokens/s s/call reused".split()
+    assert lines[1].split()[-7:] == ["48", "1.00", "11.0", "400.0", "400.0", "1.100", "40%"]
+    assert lines[-1].startswith("(a) over (c): 12.0x by question") and "16.0x by generated token" in lines[-1]
+
+
 def test_learned_topology_trains_draws_and_compares_at_toy_size(tmp_path):
     from tests.agents.tiny import save_tiny
 
