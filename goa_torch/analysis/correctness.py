@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from .. import randomness
+from ..errors import UserError
 from ..types import Question, Result
 from .graph import as_graph, mean_graph, rounds_of
 from .ranking import centrality
@@ -130,7 +131,9 @@ def _pair(item: Answered) -> tuple[Mapping[str, Any], Question]:
 def _mixing(graph: Any, labels: np.ndarray) -> tuple[float, float]:
     """The share of the weight between agents of one class, and what chance would make it; 1 and 1 without edges."""
     weights = as_graph(graph).without_loops().tocoo()
-    labels = np.unique(np.asarray(labels), return_inverse=True)[1]
+    labels = np.unique(np.asarray(labels), return_inverse=True)[1].ravel()
+    if len(labels) != weights.shape[0]:
+        raise UserError(f"{len(labels)} labels for {weights.shape[0]} agents; give one for each")
     if not weights.nnz:
         return 1.0, 1.0
     count = int(labels.max()) + 1

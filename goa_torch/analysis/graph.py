@@ -134,6 +134,9 @@ def as_graph(source: Any, num_nodes: int | None = None, names: Sequence[str] = (
 def rounds_of(trace: Mapping[str, Any]) -> list[AgentGraph]:
     """The graphs of a recorded trace (``result.trace`` or that of a line of ``results.jsonl``), one for each time the
     agents talked, in order. Messages that did not fit are not among the edges."""
+    if not {"agents", "stages"} <= set(trace):
+        raise UserError("that is no trace: it lacks agents or stages; give result.trace, or the trace of a line of "
+                        "results.jsonl")
     names = tuple(trace["agents"])
     graphs = []
     for stage in trace["stages"]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ..errors import UserError
 from .graph import AgentGraph, as_graph
 
 #: Up to so many edges Louvain's method runs; it costs half a minute at a hundred thousand agents.
@@ -47,6 +48,8 @@ def modularity(graph: Any, labels: np.ndarray) -> float:
         labels: [n] group of each agent.
     """
     weights = _of_order_one(as_graph(graph).without_loops())
+    if np.size(labels) != weights.shape[0]:
+        raise UserError(f"{np.size(labels)} labels for {weights.shape[0]} agents; give one for each")
     total = float(weights.sum())
     if not total:
         return float("nan")

@@ -81,6 +81,8 @@ def _drawn(n: int, among: int, k: int, stream: int) -> np.ndarray:
 
 def _heard(senders: np.ndarray, n: int) -> AgentGraph:
     """Weight 1 from each of ``senders`` [n, k] to the receiver of its row; places that coincide are one edge."""
+    if n < 0:
+        raise UserError(f"a graph of {n} agents is asked for; give 0 or more")
     receivers = np.repeat(np.arange(n), senders.shape[1])
     entries = sparse.coo_array((np.ones(receivers.size), (receivers, senders.ravel())), shape=(n, n))
     weights = sparse.csr_array(entries)

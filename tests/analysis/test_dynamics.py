@@ -17,6 +17,7 @@ from goa_torch.analysis import (
     assortativity_and_right,
     centrality_and_right,
     edge_influence,
+    modularity,
     path_lengths,
     random_peers_graph,
     ring_graph,
@@ -209,3 +210,11 @@ def test_hubs_and_crowds_of_small_groups_take_no_longer(way):
     assert time.process_time() - started < 15
     assert numbers["communities"] == (n / 2 if way == "pairs" else 1)
     assert numbers["transitivity"] == numbers["clustering"] == 0
+
+
+def test_what_does_not_fit_together_is_said_in_a_line():
+    for wrong, said in ((lambda: assortativity(ring_graph(4), [1, 2]), "2 labels for 4 agents"),
+                        (lambda: modularity(ring_graph(4), [1, 2]), "2 labels for 4 agents"),
+                        (lambda: rounds_of({"stages": []}), "no trace"), (lambda: ring_graph(-1), "-1 agents")):
+        with pytest.raises(UserError, match=said):
+            wrong()
