@@ -59,6 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--out", type=Path, default=Path("runs") / "why_random")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--theory", action="store_true", help="nothing but theory and simulation")
+    parser.add_argument("--read", action="store_true", help="no calls: what the runs that are there come to")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="numbers of agents to simulate")
     parser.add_argument("--limit", type=int, default=None, help="questions a depth (200; 60 with --quick)")
     parser.add_argument("--seeds", type=int, default=None, help="seeds (5; 1 with --quick)")
@@ -75,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, Any]:
     show_theory(rows)
     answer: dict[str, Any] = {}
     if not asked.theory:
-        answer |= measured(asked.out, limit, list(range(seeds)))
+        answer |= measured(asked.out, limit, list(range(seeds)), asked.read)
         (asked.out / "measured.png").write_bytes(plots.draw_measured(answer))
         show(answer)
     answer["recorded"] = [line for folder in asked.also for line in recorded(folder)]
@@ -153,23 +154,26 @@ def show_theory(rows: Sequence[dict[str, Any]]) -> None:
         print(f"{n:8,} {rule:13} {cells[0]:23} {cells[1]:28} {cells[2]:24} {'' if never is None else f'{never:8.0%}'}")
 
 
-def measured(out: Path, limit: int, seeds: list[int]) -> dict[str, Any]:
-    """Runs the agents and reads what came out."""
+def measured(out: Path, limit: int, seeds: list[int], read: bool = False) -> dict[str, Any]:
+    """Runs the agents (or not, if ``read``) and reads what came out."""
     file = HERE / "why_random.yaml"
     answer: dict[str, Any] = {"explained": {}}
     for regime, (name, depths) in REGIMES.items():
         pool = load_pool(HERE / name if name.endswith(".yaml") else name)
         tasks = [{"name": "relay", "label": f"depth {d}", "limit": limit, "settings": {"depth": d}} for d in depths]
-        run_experiment(file, [f"pool={name}", f"tasks={json.dumps(tasks)}"], limit, seeds, out / regime)
+        if not read:
+            run_experiment(file, [f"pool={name}", f"tasks={json.dumps(tasks)}"], limit, seeds, out / regime)
+        if not (out / regime).is_dir():
+            continue
         outcomes = outcomes_of(out / regime, pool)
         answer[regime] = horizons_of(outcomes)
         if regime != "redundant":
             answer["explained"][regime] = explained(outcomes)
-    answer["size"] = run_sizes(out, limit, seeds)
+    answer["size"] = run_sizes(out, limit, seeds, read)
     return answer
 
 
-def run_sizes(out: Path, limit: int, seeds: list[int]) -> dict[int, list[dict[str, Any]]]:
+def run_sizes(out: Path, limit: int, seeds: list[int], read: bool = False) -> dict[int, list[dict[str, Any]]]:
     """Runs pools of N agents of whom three are needed."""
     file, found = HERE / "why_random.yaml", {}
     task = [{"name": "relay", "label": "depths 2 and 3", "limit": limit // 2,  # large pools make many calls
@@ -178,8 +182,11 @@ def run_sizes(out: Path, limit: int, seeds: list[int]) -> dict[int, list[dict[st
         ("random_nodup", "random anew"), ("ring_mad", "ring"), ("small_world", "small world"))]
     for n in PLACES:
         pool, folder = planted(load_pool("relay"), n), out / f"size_{n}"
-        run_experiment(file, [f"pool=planted{n}", f"tasks={json.dumps(task)}", f"methods={json.dumps(rules)}"],
-                       limit // 2, seeds, folder, pools={f"planted{n}": pool})
+        if not read:
+            run_experiment(file, [f"pool=planted{n}", f"tasks={json.dumps(task)}", f"methods={json.dumps(rules)}"],
+                           limit // 2, seeds, folder, pools={f"planted{n}": pool})
+        if not folder.is_dir():
+            continue
         found[n] = horizons_of(outcomes_of(folder, pool))
     return found
 
@@ -301,7 +308,7 @@ def recorded(folder: Path) -> Iterator[dict[str, Any]]:
 
 def show(answer: dict[str, Any]) -> None:
     """The answer as tables."""
-    for regime in REGIMES:
+    for regime in (regime for regime in REGIMES if regime in answer):
         print(f"\n{regime}: accuracy % [95%] (questions whose work could arrive %), difference to random anew")
         for row in answer[regime]:
             if row["rounds"] in (2, 4, 8) and row["depth"] > (0 if regime == "redundant" else 1):

@@ -56,9 +56,10 @@ def draw_measured(answer: Mapping[str, Any]) -> bytes:
     work could have arrived. Below: accuracy over that share for all rules, depths and rounds; regime redundant; and
     accuracy over the number of agents."""
     figure, panels = _figure(2, 3, 11, 6.8)
+    chain, equals = answer.get("chain", []), answer.get("redundant", [])
     for depth, axes in zip((2, 3, 4), panels[0]):
         for rule, colour in COLOURS.items():
-            mine = [row for row in answer["chain"] if row["method"] == rule and row["depth"] == depth]
+            mine = [row for row in chain if row["method"] == rule and row["depth"] == depth]
             rounds = [row["rounds"] for row in mine]
             axes.plot(rounds, [100 * row["accuracy"] for row in mine], "o-", color=colour, markersize=3, label=rule)
             axes.plot(rounds, [100 * row["reached"] for row in mine], ":", color=colour, linewidth=1)
@@ -69,19 +70,20 @@ def draw_measured(answer: Mapping[str, Any]) -> bytes:
     panels[0][0].legend(frameon=False, fontsize=7)
     scatter, redundant, size = panels[1]
     marks = {1: "o", 2: "s", 3: "^", 4: "D"}
-    for row in answer["chain"]:
+    for row in chain:
         if row["rounds"] > 1 and row["method"] != "alone":
             scatter.plot(100 * row["reached"], 100 * row["accuracy"], marks[row["depth"]], color=COLOURS[row["method"]],
                          markersize=4, alpha=0.7)
     for depth, mark in marks.items():
         scatter.plot([], [], mark, color="0.4", markersize=4, label=f"depth {depth}")
     scatter.legend(frameon=False, fontsize=7)
-    value, low, high = answer["explained"]["chain"]["correlation"]
-    scatter.set_title(f"chain, all rules and rounds: r = {value:.2f} [{low:.2f}, {high:.2f}]", fontsize=9)
+    if "chain" in answer["explained"]:
+        value, low, high = answer["explained"]["chain"]["correlation"]
+        scatter.set_title(f"chain, all rules and rounds: r = {value:.2f} [{low:.2f}, {high:.2f}]", fontsize=9)
     scatter.set_xlabel("questions whose work could arrive, %")
     scatter.set_ylabel("accuracy, %")
     for rule, colour in COLOURS.items():
-        mine = [row for row in answer["redundant"] if row["method"] == rule and row["depth"] == 2]
+        mine = [row for row in equals if row["method"] == rule and row["depth"] == 2]
         redundant.plot([row["rounds"] for row in mine], [100 * row["accuracy"] for row in mine], "o-", color=colour,
                        markersize=3)
         redundant.fill_between([row["rounds"] for row in mine], *(
