@@ -108,6 +108,7 @@ def draw(points: Sequence[dict[str, Any]], path: Path) -> None:
     """Accuracy, calls, tokens and seconds over the number of agents."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import StrMethodFormatter
 
     figure = Figure(figsize=(12, 3.6), layout="constrained")
     FigureCanvasAgg(figure)
@@ -121,7 +122,8 @@ def draw(points: Sequence[dict[str, Any]], path: Path) -> None:
                 mine = sorted((p for p in points if p["label"] == label and p["kind"] == kind),
                               key=lambda p: p["agents"])
                 scale = 100 if name == "accuracy" else 1
-                x, y = [p["agents"] for p in mine], np.array([scale * p[name] for p in mine])
+                x = [p["agents"] * 1.07 ** (number - 1) for p in mine]  # beside each other: some are equal
+                y = np.array([scale * p[name] for p in mine])
                 spread = None
                 if name == "accuracy" and mine:
                     spread = np.array([[scale * (p["accuracy"] - p["low"]), scale * (p["high"] - p["accuracy"])]
@@ -134,7 +136,8 @@ def draw(points: Sequence[dict[str, Any]], path: Path) -> None:
         if name == "tokens":
             axes.set_yscale("log")
         else:
-            axes.set_ylim(bottom=0)
+            axes.set_ylim(0, 1.06 * axes.get_ylim()[1])
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     handles, shown = panels[0].get_legend_handles_labels()
     figure.legend(handles, shown, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     figure.savefig(path, dpi=150)
