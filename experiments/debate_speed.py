@@ -2,7 +2,8 @@
 
 python experiments/debate_speed.py [--pool relay] [--batches 1 64 512] [--steps 1024]
 
-A step is one round of one debate. Measured with an untrained policy that explores: on questions that are new
+A step is one round of one debate; beside the clock stands what it comes to by the processor's time, which other work
+on the machine does not change. Measured with an untrained policy that explores: on questions that are new
 (every reply is generated), and on the same ones once more (every reply comes from the transition cache, so that what
 is left is the environment itself).
 """
@@ -20,9 +21,9 @@ from goa_torch.topology.policies import PolicyConfig, WeightPolicy
 OBSERVATION = ObservationConfig(planes=("card",), features=("round", "answered", "changed", "length", "card"))
 
 
-def measure(debates: Debates, policy: WeightPolicy, questions: list, batch: int) -> tuple[float, float, float]:
-    """Steps, calls and new tokens a second over ``questions``, ``batch`` at a time."""
-    started, steps, calls, tokens = time.perf_counter(), 0, 0, 0
+def measure(debates: Debates, policy: WeightPolicy, questions: list, batch: int) -> tuple[float, ...]:
+    """Steps, steps by processor's time, calls and new tokens a second over ``questions``, ``batch`` at a time."""
+    started, busy, steps, calls, tokens = time.perf_counter(), time.process_time(), 0, 0, 0
     for start in range(0, len(questions), batch):
         asked = questions[start : start + batch]
         played = roll_out(debates, policy, asked, noise=list(range(start, start + len(asked))))
@@ -30,7 +31,7 @@ def measure(debates: Debates, policy: WeightPolicy, questions: list, batch: int)
         calls += sum(len(episode.calls) for episode in played.episodes)
         tokens += sum(episode.usage.completion_tokens for episode in played.episodes)
     seconds = time.perf_counter() - started
-    return steps / seconds, calls / seconds, tokens / seconds
+    return steps / seconds, steps / (time.process_time() - busy), calls / seconds, tokens / seconds
 
 
 def main() -> None:
@@ -41,7 +42,7 @@ def main() -> None:
     args = parser.parse_args()
     pool = load_pool(args.pool)
     pool.check()
-    print(f"{'batch':>6} {'cache':>6} {'steps/s':>9} {'calls/s':>9} {'new tokens/s':>13}")
+    print(f"{'batch':>6} {'cache':>6} {'steps/s':>9} {'by CPU':>9} {'calls/s':>9} {'new tokens/s':>13}")
     for batch in args.batches:
         count = max(batch, (64 if batch == 1 else args.steps) // (DebateConfig().rounds - 1))
         questions = load_questions("relay", split="train", depth=(1, 2, 3, 4), limit=count)
@@ -49,7 +50,8 @@ def main() -> None:
         policy = WeightPolicy(PolicyConfig("graph", hidden=64, layers=2), OBSERVATION, debates.n)
         for cache in ("empty", "full"):
             figures = measure(debates, policy, questions, batch)
-            print(f"{batch:>6} {cache:>6} " + "".join(f"{x:>{w}.1f} " for x, w in zip(figures, (9, 9, 13))), flush=True)
+            columns = "".join(f"{x:>{w}.1f} " for x, w in zip(figures, (9, 9, 9, 13)))
+            print(f"{batch:>6} {cache:>6} {columns}", flush=True)
 
 
 if __name__ == "__main__":
