@@ -120,7 +120,7 @@ def comparison(config: Any, folders: dict[tuple[str, int], Path], limit: int) ->
         {"name": "random_nodup", **shape, "k": debate.k, "label": "random_nodup"},
         {"name": "vote"}, {"name": "ring_mad", **shape, "label": "ring"},
         {"name": "mad", **shape, "history": False, "label": "everybody"},
-        {"name": "goa", "k": 3, "label": "goa"}, {"name": "handoff", "turns": debate.rounds, "label": "handoff"}]
+        {"name": "goa", "k": 3, "label": "goa"}, {"name": "handoff", "turns": 6, "label": "handoff"}]
     seen = set()
     for (name, seed), path in folders.items():
         kind, checkpoint = name.split("+")[0], str((path / "best").resolve())

@@ -65,7 +65,10 @@ class MessageStore(PrefixStore):
             self._messages.move_to_end(piece.key)
             held.append(self._messages[piece.key])
             known = piece.end
-        return (_Joined(held), min(known, len(ids) - 1)) if held else (None, 0)  # type: ignore[return-value]
+        if not held:  # the question may be known as the beginning of plain prompts
+            question = [mark[0] for mark in ids[: pieces[0].end]]  # type: ignore[index]
+            return super().match(question, PrefixStore.block_keys(question))
+        return _Joined(held), min(known, len(ids) - 1)  # type: ignore[return-value]
 
     def put(self, ids: Sequence[Hashable], keys: Sequence[int], tensors: Callable[[int], list[Tensor]]) -> None:
         pieces = _pieces(ids)

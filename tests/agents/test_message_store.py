@@ -54,6 +54,17 @@ def test_a_message_is_another_one_after_another_question(folder):
     assert [r.text for r in model.generate(other, SAMPLING)] == [r.text for r in fresh.generate(other, SAMPLING)]
 
 
+def test_the_question_is_known_from_plain_prompts():
+    marks = [(number, number, -1) for number in range(40)]
+    marks += [(9, 40 + place, 0) for place in range(9)] + [(1, 49, -1, ())]
+    plain, store = list(range(45)), MessageStore(100)
+    keys = store.block_keys(plain)
+    store.expect([keys, keys])
+    store.put(plain, keys, lambda n: [torch.zeros(2, 2, n, 4)])
+    tensors, known = store.match(marks, store.block_keys(marks))
+    assert known == 39 and tensors[0].shape[2] >= 39  # all but the last token of the question
+
+
 def test_the_budget_counts_messages():
     marks = [(7, place, -1) for place in range(20)] + [(9, 20 + place, 0) for place in range(30)] + [(1, 60, -1, ())]
     store = MessageStore(40)
