@@ -59,7 +59,8 @@ def assortativity(graph: Any, labels: np.ndarray) -> float:
     .. math:: r = \frac{\sum_c e_{cc} - \sum_c a_c b_c}{1 - \sum_c a_c b_c},
 
     :math:`e_{cd}` the share of the weight that runs from class c to class d, a and b its sums, loops left out. 1 is
-    only among equals, 0 is chance; NaN without edges or if one class has all of them.
+    only among equals, 0 is chance; NaN without edges or if one class has all of them. Since nobody is its own
+    neighbour, small graphs lie below 0 by chance: a complete one of n agents at -1 / (n - 1), whatever the labels.
 
     Args:
         labels: [n] class of each agent, such as whether it is right.
