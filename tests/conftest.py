@@ -3,3 +3,8 @@
 import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+from hypothesis import settings
+
+settings.register_profile("patient", deadline=None)  # how busy a machine is decides no test
+settings.load_profile("patient")

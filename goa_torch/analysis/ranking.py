@@ -97,7 +97,7 @@ def katz_centrality(graph: Any, alpha: float | None = None) -> np.ndarray:
         moved, centrality = np.abs(following - centrality).max(initial=0), following
         if moved <= 1e-9 * centrality.max(initial=1) or not np.isfinite(moved):
             break
-    if n == 0 or not moved <= 1e-9 * centrality.max():
+    if n == 0 or not np.isfinite(moved) or not moved <= 1e-9 * centrality.max():
         return np.full(n, np.nan)
     return centrality / np.linalg.norm(centrality)
 
