@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 from itertools import zip_longest
@@ -14,13 +13,13 @@ from torch import Tensor
 from ..types import Chat, Reply, Sampling
 from .calls import Exchange
 from .edge_rows import EdgeColumns
+from .rows import draw
 from .stacked import LlamaStack, stackable
-from .token_sampling import next_tokens
 
 if TYPE_CHECKING:
     from .calls import Item
-    from .decoding import Row
     from .hf import HFModel
+    from .rows import Row
 
 #: Most rows of all models together in one loop; columns are added so many at a time.
 ROWS, COLUMNS = 384, 16
@@ -110,8 +109,9 @@ def _run(stack: LlamaStack, models: Sequence[HFModel], listed: Sequence[list[Row
         bias = None if edges is None else edges.bias(begin, here[0], 0, longest, device)
         logits = stack(tokens.to(device), there.to(device), positions.to(device), bias, cache, logits_to_keep=1).logits
         going = [number for number, row in enumerate(rows) if row is not None and row.finish is None]
-        speak = [rows[number] for number in going]
-        _draw(speak, logits[going, -1], [ends[number // each] for number in going])
+        for end in {ends[number // each] for number in going}:  # one, unless models end replies in different ways
+            speak = [number for number in going if ends[number // each] == end]
+            draw([rows[number] for number in speak], logits[speak, -1], end)
         for model, count in zip(models, _counts(going, each, len(models))):
             if model.on_tokens is not None and count:
                 model.on_tokens(count)
@@ -133,22 +133,6 @@ def _run(stack: LlamaStack, models: Sequence[HFModel], listed: Sequence[list[Row
             columns += COLUMNS
             cache.room(columns)
         tokens = torch.tensor([[row.new[-1] if row is not None and row.new else pad] for row in rows])
-
-
-def _draw(rows: Sequence[Row], logits: Tensor, ends: Sequence[frozenset[int]]) -> None:
-    """Adds to each row its next token, drawn from ``logits`` [rows, V]; ``ends`` are the tokens that end its reply."""
-    tokens, log_probs = next_tokens(logits, [r.sampling.temperature for r in rows], [r.sampling.top_p for r in rows],
-                                    [r.stream for r in rows], [len(r.new) for r in rows])
-    for row, token, log_prob, end in zip(rows, tokens.tolist(), log_probs.tolist(), ends):
-        if math.isnan(log_prob):
-            row.fail("the model returned numbers that are not finite; try dtype=float32")
-            continue
-        row.new.append(token)
-        row.log_prob += log_prob
-        if token in end or (row.watch is not None and row.watch(token)):
-            row.finish = "stop"
-        elif len(row.new) >= row.sampling.max_new_tokens:
-            row.finish = "length"
 
 
 def _edges(rows: Sequence[Row | None], columns: int) -> EdgeColumns | None:
