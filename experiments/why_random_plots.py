@@ -102,7 +102,7 @@ def draw_measured(answer: Mapping[str, Any]) -> bytes:
                     markersize=3, elinewidth=0.8)
     size.set_xscale("log", base=2)
     size.set_xticks([int(n) for n in sizes], sizes)
-    size.set_title("three needed of N agents, 12 rounds (- depth 2, -- depth 3)", fontsize=9)
+    size.set_title("three of N are needed; depth 2, dashed 3", fontsize=9)
     size.set_xlabel("agents N")
     return _png(figure)
 
