@@ -130,7 +130,9 @@ def read_pool(name_or_path: str | Path, changes: Sequence[str] = ()) -> PoolConf
     with dotted keys, ``models.math.kind=silent``."""
     path = pool_path(name_or_path)
     place = Place(path)
-    config = _typed(PoolConfig, override(read_yaml(path), changes), place)
+    written = read_yaml(path)
+    listed = list(written.get("models") or {}) if isinstance(written, dict) else []
+    config = _typed(PoolConfig, override(written, changes), place)
     config.name = config.name or path.stem
     check_name(config.name, place / "name")
     if not config.agents:
@@ -143,6 +145,10 @@ def read_pool(name_or_path: str | Path, changes: Sequence[str] = ()) -> PoolConf
         check_name(agent.name, where / "name")
         if agent.model not in config.models:
             raise unknown("model", agent.model, config.models, str(where / "model"))
+    speaking = {agent.model for agent in [*config.agents, config.meta] if isinstance(agent, AgentConfig)}
+    for label in config.models:
+        if label not in listed and label not in speaking:  # a slip of the pen would change nothing, silently
+            raise unknown("model", label, listed, f"changes of {place}")
     for label, entry in config.models.items():
         check_name(label, place / "models")
         if not isinstance(entry, dict) or "backend" not in entry:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ..errors import UserError
 from .graph import as_graph
 from .paths import EXACT, SAMPLES, Estimate, drawn_agents
 
@@ -56,8 +57,13 @@ def temporal_reach(graphs: Iterable[Any], max_rounds: int | None = None, samples
     known: np.ndarray | None = None
     sources = np.empty(0, dtype=np.int64)
     rounds, shares = np.empty(0), []
+    if not isinstance(graphs, Iterable):
+        raise UserError("temporal_reach: graphs must be one graph a round; itertools.repeat(graph) repeats one")
     for number, given in enumerate(graphs, 1):
         graph = as_graph(given)
+        if known is not None and graph.n != len(known):
+            raise UserError(f"temporal_reach: round {number} has {graph.n} agents, those before {len(known)}; give "
+                            "graphs of the same agents")
         if known is None:
             sources = np.arange(graph.n) if graph.n <= exact else drawn_agents(graph.n, samples, seed)
             known = np.zeros((graph.n, len(sources)), dtype=bool)

@@ -165,7 +165,8 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = (), limit: int 
             raise UserError(f"{place / key}: list at least one")
     if (wrong := check_entries(pools)) is not None:
         raise UserError(f"{place / 'pool'}: must be the name or path of a pool, a mapping with 'name' and what to "
-                        f"change in its file, or a list of them, not {wrong!r}")
+                        "change in its file (label: text that is not empty; lists: at least one value), or a list of "
+                        f"them, not {wrong!r}")
     if config.baseline is not None and config.baseline_pool is not None:
         raise UserError(f"{place / 'baseline_pool'}: give baseline or baseline_pool, not both")
     for key, listed in (("pool", pools), ("seeds", config.seeds), ("tasks", [t.label for t in tasks]),

@@ -115,7 +115,7 @@ def resolved(config: Mapping[str, Any], path: Path) -> dict[str, Any]:
     except (KeyError, TypeError, AttributeError):
         whole = False
     if not whole:
-        raise UserError(f"{path} is not the configuration of a run; give --out another folder")
+        raise UserError(f"{path} is not the configuration of a run; restore it, or name another folder")
     return own
 
 
@@ -157,15 +157,15 @@ class RunFolder:
         path = self.path / "config.yaml"
         if not path.exists():
             if self.results.path.exists():
-                raise UserError(f"{self.path} holds results.jsonl but no config.yaml; give --out another folder")
+                raise UserError(f"{self.path} holds results.jsonl but no config.yaml; restore it, or name another")
             return None
         try:
             config = yaml.safe_load(path.read_text(encoding="utf-8"))
         except (OSError, ValueError, yaml.YAMLError) as error:
             reason = " ".join(str(error).split())
-            raise UserError(f"{path} cannot be read ({reason}); give --out another folder") from None
+            raise UserError(f"{path} cannot be read ({reason}); restore it, or name another folder") from None
         if not isinstance(config, dict):
-            raise UserError(f"{path} is not the configuration of a run; give --out another folder")
+            raise UserError(f"{path} is not the configuration of a run; restore it, or name another folder")
         return config
 
     def open(self, config: Mapping[str, Any]) -> None:

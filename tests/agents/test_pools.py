@@ -208,3 +208,9 @@ def test_numbers_may_stand_in_rules_and_where_fractions_are_asked_for(tmp_path):
     models = {"m": {"backend": "echo", "rules": rules}, "s": SERVER | {"timeout": 5, "api_key_env": None}}
     pool = load_pool(write(tmp_path, models=models))
     assert said("5?", pool) == "42"
+
+
+def test_a_change_of_a_model_that_nobody_speaks_with_is_a_slip():
+    with pytest.raises(UserError, match="maths.*math"):
+        read_pool("relay", ['models.maths={"backend": "echo"}'])
+    assert "more" in read_pool("relay", ['models.more={"backend": "echo"}', "agents.0.model=more"]).models

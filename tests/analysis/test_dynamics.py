@@ -218,3 +218,10 @@ def test_what_does_not_fit_together_is_said_in_a_line():
                         (lambda: rounds_of({"stages": []}), "no trace"), (lambda: ring_graph(-1), "-1 agents")):
         with pytest.raises(UserError, match=said):
             wrong()
+
+
+def test_rounds_of_different_agents_or_a_single_graph_are_refused_in_one_line():
+    with pytest.raises(UserError, match="round 2 has 4 agents, those before 6"):
+        temporal_reach([ring_graph(6), ring_graph(4)])
+    with pytest.raises(UserError, match="itertools.repeat"):
+        temporal_reach(ring_graph(4))

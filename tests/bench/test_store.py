@@ -99,7 +99,7 @@ def test_a_folder_that_is_no_run_is_left_alone(tmp_path):
         folder.read_config()
     for text in ("a: [", "just text", "\0"):
         (tmp_path / "config.yaml").write_text(text)
-        with pytest.raises(UserError, match="another folder"):
+        with pytest.raises(UserError, match="name another"):
             folder.read_config()
     blocked = tmp_path / "file"
     blocked.write_text("")
