@@ -67,7 +67,7 @@ def draw_measured(answer: Mapping[str, Any]) -> bytes:
         axes.set_xlabel("rounds")
         axes.set_ylim(-2, 102)
     panels[0][0].set_ylabel("accuracy, %")
-    panels[0][0].legend(frameon=False, fontsize=7)
+    panels[0][2].legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(0, 0.7))  # where nothing is drawn
     scatter, redundant, size = panels[1]
     marks = {1: "o", 2: "s", 3: "^", 4: "D"}
     for row in chain:
