@@ -83,15 +83,17 @@ class PromptSet:
 
 def _mark(value: Any, spans: list[Span]) -> Any:
     """``value`` with every span replaced by a placeholder, which is appended to ``spans``."""
+    if isinstance(value, str):  # cards and roles: a private-use character there must not look like a placeholder
+        return value if value.isascii() else value.replace("\ue000", "").replace("\ue001", "")
+    if value is None or isinstance(value, (int, float)):
+        return value
     if isinstance(value, Span):
         spans.append(value)
         return f"\ue000{len(spans) - 1}\ue001"
-    if isinstance(value, Mapping):
+    if isinstance(value, (dict, Mapping)):  # dict first: asking an abstract class takes ten times as long
         return {key: _mark(item, spans) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_mark(item, spans) for item in value]
-    if isinstance(value, str):  # cards and roles: a private-use character there must not look like a placeholder
-        return value.replace("\ue000", "").replace("\ue001", "")
     return value
 
 
