@@ -48,11 +48,11 @@ def drawn(folder: Path, limit: int) -> Path:
         pool = load_pool(facts["pool"])
         names = sorted(agent.name for agent in pool.agents)
         questions = load_questions(task["name"], split="validation", limit=limit, **task["settings"])
-        pruned = {"k": debate["k"], "threshold": debate["threshold"]}
-        copies = {summary.parent.name: load_topology(summary.parent / "best", **pruned)}
+        copies = {summary.parent.name: load_topology(summary.parent / "best")}
         if f"{kind} untrained" not in found:
             copies = {f"{kind} untrained": controller_class(kind).for_agents(trained["agents"], 0,
-                                                                             **trained["settings"], **pruned), **copies}
+                                                                             **trained["settings"], k=debate["k"],
+                                                                             threshold=debate["threshold"]), **copies}
         for name, controller in copies.items():
             if is_staged(controller):
                 continue

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
 
@@ -22,3 +24,11 @@ def models_folder() -> Path:
         if (folder / "prompts").is_dir():
             return folder
     raise UserError(f"goa_torch in {package} has no models folder; install the package again")
+
+
+def digest_of(files: Iterable[Path]) -> str:
+    """A short name for the contents of files."""
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]

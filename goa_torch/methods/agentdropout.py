@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .base import check_count
-from .debate import method_name
-from .staged import Staged, staged_graph
+from .staged import Staged
 
 if TYPE_CHECKING:
     from ..agents.pool import Pool
@@ -18,21 +16,14 @@ class AgentDropout(Staged):
     the end. At most n x turns calls.
 
     Args:
-        checkpoint: folder of a trained graph (``goa train`` with the controller ``agentdropout``); untrained without:
-            nobody has been dropped yet.
-        turns: rounds of an untrained graph.
-        threshold: least probability of an edge that is kept.
-        k: most predecessors of an agent; no limit as published.
-        spread: of an untrained graph's logits; 0 puts all edges at .5, and none is kept.
-        controller_seed: of these.
-        n: copies of ``agent``; ``None`` for all agents of the pool.
-        agent: whose copies; the meta-LLM by default.
+        checkpoint: folder of a trained graph (``goa train`` with the controller ``agentdropout``), deployed as it was
+            trained and validated, except for what is given here; untrained without: nobody has been dropped yet.
+        turns: rounds of an untrained graph, 2 by default.
+        threshold, k, spread, controller_seed, n, agent: as for ``gptswarm``.
     """
 
-    def __init__(self, pool: Pool, checkpoint: str | None = None, turns: int = 2, threshold: float = 0.5,
-                 k: int | None = None, spread: float = 0.1, controller_seed: int = 0, n: int | None = None,
-                 agent: str | None = None) -> None:
-        check_count(method_name(self), "turns", turns)
-        connect = staged_graph(self, "agentdropout", pool, checkpoint, threshold, k, controller_seed, n, agent,
-                               spread=spread, turns=turns)
-        super().__init__(pool, connect, n, agent)
+    def __init__(self, pool: Pool, checkpoint: str | None = None, turns: int | None = None,
+                 threshold: float | None = None, k: int | str | None = None, spread: float | None = None,
+                 controller_seed: int | None = None, n: int | None = None, agent: str | None = None) -> None:
+        self._deploy(pool, "agentdropout", checkpoint, threshold, k, controller_seed, n, agent, spread=(spread, 0.1),
+                     turns=(turns, 2))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..agents.base import EMBED
-from .base import check_choice, check_count
+from .base import check_choice
 from .debate import method_name
-from .staged import Staged, staged_graph
+from .staged import Staged
 
 if TYPE_CHECKING:
     from ..agents.pool import Pool
@@ -19,25 +19,21 @@ class GDesigner(Staged):
     round at most.
 
     Args:
-        checkpoint: folder of a trained graph (``goa train`` with the controller ``gdesigner``); untrained without. It
-            applies to other agents, and any number of them.
-        preset: of an untrained graph: ``paper``, ``corrected`` or ``released``, see
+        checkpoint: folder of a trained graph (``goa train`` with the controller ``gdesigner``), deployed as it was
+            trained and validated, except for what is given here; untrained without. It applies to other agents, and any
+            number of them.
+        preset: of an untrained graph: ``paper`` (by default), ``corrected`` or ``released``, see
             :class:`~goa_torch.topology.learned.gdesigner.GDesigner`.
-        turns: rounds of an untrained graph.
-        threshold: least probability of an edge that is kept.
-        k: most predecessors of an agent; no limit as published.
+        turns: rounds of an untrained graph, 1 by default.
+        threshold, k, n, agent: as for ``gptswarm``.
         controller_seed: of an untrained graph's weights.
-        n: copies of ``agent``; ``None`` for all agents of the pool.
-        agent: whose copies; the meta-LLM by default.
     """
 
-    def __init__(self, pool: Pool, checkpoint: str | None = None, preset: str = "paper", turns: int = 1,
-                 threshold: float = 0.5, k: int | None = None, controller_seed: int = 0, n: int | None = None,
-                 agent: str | None = None) -> None:
-        check_count(method_name(self), "turns", turns)
-        check_choice(method_name(self), "preset", preset, ("paper", "corrected", "released"))
-        connect = staged_graph(self, "gdesigner", pool, checkpoint, threshold, k, controller_seed, n, agent,
-                               preset=preset, turns=turns)
-        if connect.embedding == "meta":
+    def __init__(self, pool: Pool, checkpoint: str | None = None, preset: str | None = None, turns: int | None = None,
+                 threshold: float | None = None, k: int | str | None = None, controller_seed: int | None = None,
+                 n: int | None = None, agent: str | None = None) -> None:
+        check_choice(method_name(self), "preset", preset, (None, "paper", "corrected", "released"))
+        self._deploy(pool, "gdesigner", checkpoint, threshold, k, controller_seed, n, agent, preset=(preset, "paper"),
+                     turns=(turns, 1))
+        if self.connect.embedding == "meta":
             pool.meta.model.need(EMBED, f"{method_name(self)} with embedding = 'meta'")
-        super().__init__(pool, connect, n, agent)

@@ -11,7 +11,9 @@ from ..topology.controller import Controller, fingerprint, load_controller
 from ..topology.gating import GateConfig
 from ..topology.observation import ObservationConfig
 from ..topology.policies import PolicyConfig, WeightPolicy
+from .base import check_count
 from .debate import Debate, method_name, size
+from .deployment import refuse_beside_checkpoint
 
 if TYPE_CHECKING:
     from ..agents.pool import Pool
@@ -30,17 +32,22 @@ class RUMAD(Debate):
             without it the controller is untrained: what training has gained is the difference.
         n: copies of ``agent``; ``None`` for all agents of the pool.
         agent: whose copies; the meta-LLM by default.
-        rounds: answers of each agent at most, the independent first one included.
-        architecture: of an untrained controller: ``mlp`` or ``graph``.
+        rounds: answers of each agent at most, the independent first one included; as trained, 6 if untrained.
+        architecture: of an untrained controller: ``mlp`` (by default) or ``graph``.
         controller_seed: of an untrained controller's weights.
         stop: a rule that ends a question earlier, beside the controller's silence.
     """
 
     def __init__(self, pool: Pool, checkpoint: str | None = None, n: int | None = None, agent: str | None = None,
-                 rounds: int = 6, architecture: str = "mlp", controller_seed: int = 0, stop: str | None = None) -> None:
+                 rounds: int | None = None, architecture: str | None = None, controller_seed: int | None = None,
+                 stop: str | None = None) -> None:
         kind = method_name(self)
         learned = None
+        if rounds is not None:
+            check_count(kind, "rounds", rounds)
+        refuse_beside_checkpoint(kind, checkpoint, architecture=architecture, controller_seed=controller_seed)
         if checkpoint is None:
+            architecture, controller_seed, rounds = architecture or "mlp", controller_seed or 0, rounds or 6
             policy = WeightPolicy(PolicyConfig(architecture), ObservationConfig(rounds=rounds), size(pool, n),
                                   controller_seed)
             gate = GateConfig()
@@ -52,7 +59,9 @@ class RUMAD(Debate):
             raise UserError(f"{kind}: controller {checkpoint!r} was trained for {policy.agents} agents, but "
                             f"{size(pool, n)} take part; change n, or train one with architecture 'graph'")
         policy.observation.check(pool)
+        rounds = rounds or policy.observation.rounds
         super().__init__(pool, Controller(policy, gate), n, agent, rounds, stop, passing=TierConv("words"))
+        self.config.update(rounds=rounds, architecture=architecture, controller_seed=controller_seed)
         #: What the checkpoint holds, so that a run is not resumed with another controller under the same name.
         self.fingerprint = learned
 

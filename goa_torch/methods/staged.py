@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..errors import UserError
 from ..nn.agent_conv import AgentConv, first_answers
 from ..nn.readout import VoteReadout
-from ..topology.learned import controller_class
-from ..topology.learned.turns import Turns
-from .base import Method, check_count, check_number
+from .base import Method, check_count
 from .debate import method_name, participants
-from .learned import agents_of, load_for
+from .deployment import agents_of, deploy
 
 if TYPE_CHECKING:
     from ..agents.pool import Pool
     from ..state import State
+    from ..topology.learned.turns import Turns
 
 
 class Staged(Method):
@@ -33,6 +30,20 @@ class Staged(Method):
         super().__init__(pool, participants(method_name(self), pool, n, agent), VoteReadout(), connect,
                          AgentConv("none"))
 
+    def _deploy(self, pool: Pool, controller: str, checkpoint: str | None, threshold: float | None, k: int | str | None,
+                controller_seed: int | None, n: int | None, agent: str | None, **untrained: tuple[Any, Any]) -> None:
+        """The constructor of methods whose graph is a checkpoint's, or untrained (:func:`deploy`)."""
+        kind = method_name(self)
+        if untrained.get("turns", (None,))[0] is not None:
+            check_count(kind, "turns", untrained["turns"][0])
+        used = deploy(kind, agents_of(pool, n, agent), checkpoint, controller, given={"k": k, "threshold": threshold},
+                      published={"k": None, "threshold": 0.5},
+                      untrained={**untrained, "controller_seed": (controller_seed, 0)})
+        Staged.__init__(self, pool, used.connect, n, agent)  # type: ignore[arg-type]
+        #: What the checkpoint holds, so that a run is not resumed with another graph under the same name.
+        self.fingerprint = used.fingerprint
+        self.config.update(used.untrained, k=used.k, threshold=used.connect.threshold)
+
     def answer(self, state: State) -> None:
         with torch.no_grad():
             first = self.connect.begin(state)
@@ -44,20 +55,20 @@ class GPTSwarm(Staged):
     majority at the end. n calls.
 
     Args:
-        checkpoint: folder of a trained graph (``goa train`` with the controller ``gptswarm``); untrained without.
-        threshold: least probability of an edge that is kept.
-        k: most predecessors of an agent; no limit as published.
-        spread: of an untrained graph's logits; 0 puts all edges at .5, and none is kept.
+        checkpoint: folder of a trained graph (``goa train`` with the controller ``gptswarm``), deployed as it was
+            trained and validated, except for what is given here; untrained without.
+        threshold: probability above which an edge is kept; as trained, .5, as published, if untrained.
+        k: most predecessors of an agent, ``all`` for no limit; as trained, no limit, as published, if untrained.
+        spread: of an untrained graph's logits, .1 by default; 0 puts all edges at .5, and none is kept.
         controller_seed: of these.
         n: copies of ``agent``; ``None`` for all agents of the pool.
         agent: whose copies; the meta-LLM by default.
     """
 
-    def __init__(self, pool: Pool, checkpoint: str | None = None, threshold: float = 0.5, k: int | None = None,
-                 spread: float = 0.1, controller_seed: int = 0, n: int | None = None, agent: str | None = None) -> None:
-        connect = staged_graph(self, "gptswarm", pool, checkpoint, threshold, k, controller_seed, n, agent,
-                               spread=spread)
-        super().__init__(pool, connect, n, agent)
+    def __init__(self, pool: Pool, checkpoint: str | None = None, threshold: float | None = None,
+                 k: int | str | None = None, spread: float | None = None, controller_seed: int | None = None,
+                 n: int | None = None, agent: str | None = None) -> None:
+        self._deploy(pool, "gptswarm", checkpoint, threshold, k, controller_seed, n, agent, spread=(spread, 0.1))
 
 
 class AgentPrune(Staged):
@@ -65,36 +76,14 @@ class AgentPrune(Staged):
     of them pruned; majority at the end. At most n x turns calls.
 
     Args:
-        checkpoint: folder of a trained graph (``goa train`` with the controller ``agentprune``); untrained without.
-        turns: rounds of an untrained graph.
+        checkpoint: folder of a trained graph (``goa train`` with the controller ``agentprune``), deployed as it was
+            trained and validated, except for what is given here; untrained without.
+        turns: rounds of an untrained graph, 2 by default.
         threshold, k, spread, controller_seed, n, agent: as for ``gptswarm``.
     """
 
-    def __init__(self, pool: Pool, checkpoint: str | None = None, turns: int = 2, threshold: float = 0.5,
-                 k: int | None = None, spread: float = 0.1, controller_seed: int = 0, n: int | None = None,
-                 agent: str | None = None) -> None:
-        check_count(method_name(self), "turns", turns)
-        connect = staged_graph(self, "agentprune", pool, checkpoint, threshold, k, controller_seed, n, agent,
-                               spread=spread, turns=turns)
-        super().__init__(pool, connect, n, agent)
-
-
-def staged_graph(method: Method, name: str, pool: Pool, checkpoint: str | Path | None, threshold: float, k: int | None,
-                 seed: int, n: int | None, agent: str | None, **untrained: Any) -> Turns:
-    """The trained graph of a checkpoint, or an untrained one with the settings ``untrained``.
-
-    Raises:
-        UserError: if there is none, or it belongs to other agents or another method.
-    """
-    kind = method_name(method)
-    check_number(kind, "threshold", threshold, 0, 1)
-    if k is not None:
-        check_count(kind, "k", k)
-    agents = agents_of(pool, n, agent)
-    if checkpoint is not None:
-        found = load_for(kind, checkpoint, agents, threshold=threshold, k=k)
-        if not isinstance(found, controller_class(name)):
-            raise UserError(f"{kind}: {checkpoint} holds a {type(found).__name__}; run it with the method it was "
-                            "trained for")
-        return found  # type: ignore[return-value]
-    return controller_class(name).for_agents(agents, seed, **untrained, threshold=threshold, k=k)
+    def __init__(self, pool: Pool, checkpoint: str | None = None, turns: int | None = None,
+                 threshold: float | None = None, k: int | str | None = None, spread: float | None = None,
+                 controller_seed: int | None = None, n: int | None = None, agent: str | None = None) -> None:
+        self._deploy(pool, "agentprune", checkpoint, threshold, k, controller_seed, n, agent, spread=(spread, 0.1),
+                     turns=(turns, 2))

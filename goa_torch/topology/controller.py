@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -13,6 +12,7 @@ from torch import nn
 
 from ..config import Place, typed
 from ..errors import UserError
+from ..paths import digest_of
 from .gating import GateConfig, Gated, gate, speaking
 from .observation import ObservationConfig, observe
 from .policies import PolicyConfig, WeightPolicy
@@ -73,10 +73,7 @@ class Controller(nn.Module):
 
 def fingerprint(folder: str | Path) -> str:
     """A name for what a checkpoint holds: two controllers of equal fingerprint decide alike."""
-    digest = hashlib.sha256()
-    for name in (FACTS_FILE, WEIGHTS_FILE):
-        digest.update((Path(folder) / name).read_bytes())
-    return digest.hexdigest()[:16]
+    return digest_of(Path(folder) / name for name in (FACTS_FILE, WEIGHTS_FILE))
 
 
 def save_controller(folder: str | Path, policy: WeightPolicy, gate_config: GateConfig, **facts: Any) -> Path:

@@ -64,6 +64,10 @@ class LearnedTopology(nn.Module):
         """What :meth:`for_agents` needs beside names to make this module, how it is deployed left out; JSON-able."""
         return {}
 
+    def deployment(self) -> dict[str, Any]:
+        """How this module is deployed: the rest of what :meth:`for_agents` takes; JSON-able."""
+        return {"k": self.k, "threshold": self.threshold, "weights": self.weights, "policy": self.policy}
+
     def candidates(self, state: State) -> Tensor:
         """Edges there could be, [2, E]: between different nodes of a question that goes on, both taking part."""
         edge_index = complete_edges(state.batch)

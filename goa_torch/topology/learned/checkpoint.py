@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from ...errors import UserError
+from ...paths import digest_of
 from . import controller_class
 from .base import LearnedTopology
 
-WEIGHTS_FILE, FACTS_FILE, FORMAT = "topology.safetensors", "topology.json", 1
+WEIGHTS_FILE, FACTS_FILE, FORMAT = "topology.safetensors", "topology.json", 2
+
+#: What :func:`save_topology` is told about the debate.
+DEBATE = ("rounds", "weighting")
 
 
 def save_topology(folder: str | Path, controller: LearnedTopology, name: str, agents: Sequence[str],
-                  **facts: Any) -> Path:
-    """Writes a learned topology.
+                  debate: Mapping[str, Any] | None = None, **facts: Any) -> Path:
+    """Writes a learned topology and how it is deployed (:meth:`LearnedTopology.deployment`).
 
     Args:
         name: under which its class is known.
         agents: names of the agents it was trained with, one for each instance.
+        debate: the debate it was trained for, as far as the topology does not know it: ``rounds`` and ``weighting``.
         facts: how it was trained, JSON-able.
     """
     from safetensors.torch import save_file
@@ -35,7 +40,7 @@ def save_topology(folder: str | Path, controller: LearnedTopology, name: str, ag
     save_file(tensors, unfinished)
     os.replace(unfinished, folder / WEIGHTS_FILE)
     told = {"format": FORMAT, "controller": name, "agents": list(agents), "settings": controller.settings(),
-            "trained": facts}
+            "deployed": {**controller.deployment(), **(debate or {})}, "trained": facts}
     (folder / FACTS_FILE).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
     return folder
 
@@ -58,8 +63,16 @@ def topology_facts(folder: str | Path) -> dict[str, Any]:
     return facts
 
 
+def fingerprint(folder: str | Path) -> str:
+    """A name for what a checkpoint holds: two topologies of equal fingerprint decide alike."""
+    return digest_of(Path(folder) / name for name in (FACTS_FILE, WEIGHTS_FILE))
+
+
 def load_topology(folder: str | Path, **deployed: Any) -> LearnedTopology:
-    """A learned topology as it was saved; ``deployed``: how it is used (``k``, ``threshold``, ``weights``).
+    """A learned topology as it was saved.
+
+    Args:
+        deployed: what is to be otherwise than in training, of ``k``, ``threshold``, ``weights`` and ``policy``.
 
     Raises:
         UserError: if there is none, or it is damaged.
@@ -69,7 +82,9 @@ def load_topology(folder: str | Path, **deployed: Any) -> LearnedTopology:
 
     facts = topology_facts(folder)
     try:
-        controller = controller_class(facts["controller"]).for_agents(facts["agents"], **facts["settings"], **deployed)
+        kind = controller_class(facts["controller"])
+        trained = {key: value for key, value in facts["deployed"].items() if key not in DEBATE}
+        controller = kind.for_agents(facts["agents"], **facts["settings"], **{**trained, **deployed})
         controller.load_state_dict(load_file(Path(folder) / WEIGHTS_FILE))
     except (OSError, SafetensorError, KeyError, TypeError, RuntimeError) as error:
         line = (str(error).splitlines() or [type(error).__name__])[0]

@@ -26,6 +26,7 @@ from ...types import Question
 from .audit import GradientAudit
 from .curves import append_line, draw_curves, read_lines
 from .estimators import EstimatorConfig, check_estimator, estimate
+from .payback import payback
 from .world import DebateWorld
 
 COSTS = ("calls", "tokens", "paid_tokens", "backward_tokens", "seconds")
@@ -96,6 +97,7 @@ class Trainer:
             raise UserError("training: there must be questions to train on and questions to validate on")
         check_estimator(estimator, world, controller)
         self.world, self.controller, self.name, self.estimator = world, controller, name, estimator
+        self.debate = {} if is_staged(controller) else {"rounds": world.rounds, "weighting": weighting}
         self.questions, self.validation, self.schedule = list(questions), list(validation), schedule
         self.folder, self.facts, self.say = Path(folder), facts or {}, say
         self.agents = [agent.name for agent in world.pool.agents]
@@ -176,7 +178,7 @@ class Trainer:
                 "calls": sum(r.usage.calls for r in results) / n}
 
     def _save(self, name: str) -> None:
-        save_topology(self.folder / name, self.controller, self.name, self.agents, step=self.step,
+        save_topology(self.folder / name, self.controller, self.name, self.agents, self.debate, step=self.step,
                       estimator=asdict(self.estimator), costs=self.costs, **self.facts)
 
     def _resume(self) -> None:
@@ -197,20 +199,18 @@ class Trainer:
         everybody hearing everybody in the same debate, in tokens."""
         full = self.measure(Debate(self.world.pool, Complete(), n=None, rounds=self.world.rounds,
                                    passing=AgentConv("none")))
-        saved = full["tokens"] - self.best["validation"]["tokens"]  # type: ignore[index]
+        best = self.best["validation"]  # type: ignore[index]
+        after, verdict = payback(self.trained_tokens, self.best["step"], best, full)  # type: ignore[index]
         summary = {"steps": self.step, "best": self.best, "training": {**self.costs, "all_tokens": self.trained_tokens},
-                   "everybody": full, "tokens_saved_a_question": saved,
-                   "pays_after_questions": self.trained_tokens / saved if saved > 0 else None}
+                   "everybody": full, "tokens_saved_a_question": full["tokens"] - best["tokens"],
+                   "pays_after_questions": after}
         (self.folder / "summary.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
         lines = read_lines(self.folder / "curve.jsonl")
         (self.folder / "curve.png").write_bytes(draw_curves({self.folder.name: lines}))
-        after = summary["pays_after_questions"]
-        best = self.best["validation"]["accuracy"]  # type: ignore[index]
         costs = self.costs
         self.say(f"training: {self.step} steps, {costs['calls']:,.0f} calls, {self.trained_tokens:,.0f} tokens "
                  f"({costs['backward_tokens']:,.0f} of them again for gradients), {costs['seconds']:.0f} s")
-        self.say(f"best: {best:.1%} at step {self.best['step']} with "  # type: ignore[index]
-                 f"{self.best['validation']['tokens']:,.0f} tokens a question, "  # type: ignore[index]
-                 f"everybody hearing everybody {full['accuracy']:.1%} with {full['tokens']:,.0f}; "
-                 + (f"pays for itself after {after:,.0f} questions" if after is not None else "saves no tokens"))
+        self.say(f"best: {best['accuracy']:.1%} at step {self.best['step']} with "  # type: ignore[index]
+                 f"{best['tokens']:,.0f} tokens a question, everybody hearing everybody {full['accuracy']:.1%} with "
+                 f"{full['tokens']:,.0f}; {verdict}")
         return summary
