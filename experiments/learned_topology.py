@@ -1,32 +1,36 @@
 """Trains topologies with every estimator on Relay, then compares what was learned with graphs that were not.
 
     python experiments/learned_topology.py --quick          # two seeds of the main ones, in chain and adversarial
-    python experiments/learned_topology.py                  # ten seeds, all of them: a day
+    python experiments/learned_topology.py                  # ten seeds, all of them: days
 
-Each name in RUNS is a list of presets of learned_topology.yaml. Everything can be killed: what is finished is not
-repeated, what was begun goes on. `--only train --runs edge_gnn` does a part (several at once, if the machine has the
-cores), `--only compare` the rest. The folder
-gets one training for each regime, name and seed; `curves_<regime>.png`, validation accuracy over what training cost;
-`training.json`, the same in figures: for every run its best validation accuracy, and the tokens after which it first
-reached the accuracy `--reach` points below the best run's; and `compare_<regime>/`, the table of `goa bench` on test
-questions, where learned graphs stand beside untrained copies, random peers, rings and everybody hearing everybody.
+Each name in RUNS is a list of presets of learned_topology.yaml. First, every name gets the same trials of its learning
+rate (times each of `--factors`; half the steps, a controller's seed of its own), of which the best on validation
+questions is used (with --quick the first regime's for all). Everything can be killed: what is finished is not repeated,
+what was begun goes on. `--only train --runs edge_gnn` does a part, `--only compare` the rest; `--jobs` trainings run at
+a time, one for each processor by default. The folder gets `tuning.json`; one training for each regime, name and seed;
+`curves_<regime>.png`, validation accuracy over what training cost; `training.json`, the same in figures: for every run
+its best validation accuracy, and the tokens after which it first reached the accuracy `--reach` points below the best
+run's; and `compare_<regime>/`, the table of `goa bench` on test questions, where learned graphs stand beside untrained
+copies, random peers, rings and everybody hearing everybody.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
+from learned_topology_jobs import TRIAL_SEED, Job, best_of, run_all
 
-from goa_torch.agents.stacked_decoding import StackedExchange
 from goa_torch.bench import run_experiment
+from goa_torch.topology.learned.checkpoint import topology_facts
 from goa_torch.training.topology.curves import draw_curves, read_lines
-from goa_torch.training.topology.training import read_training, train_topology
-from goa_torch.training.topology.world import MemoryCache
+from goa_torch.training.topology.training import read_training
 
 HERE = Path(__file__).parent
 #: Supervision is crossed, not mixed: what a debate is worth x soft or hard edges.
@@ -35,14 +39,14 @@ RUNS = ("edge_gnn", "edge_gnn+hybrid", "edge_gnn+score", "edge_gnn+gumbel", "edg
         "edge_gnn+score_group+reward", "edge_gnn+es+reward", "edge_gnn+partial", "edge_logits", "edge_logits+score",
         "edge_logits+score+reward", "reliability", "gptswarm", "agentprune", "agentdropout", "gdesigner",
         "gdesigner+corrected")
-QUICK = ("edge_gnn", "edge_gnn+hybrid", "edge_gnn+noisy", "edge_gnn+score", "edge_gnn+noisy+reward",
-         "edge_gnn+score+reward", "edge_gnn+gumbel", "edge_gnn+es", "reliability")
+QUICK = ("edge_gnn", "edge_gnn+hybrid", "edge_gnn+noisy", "edge_gnn+score", "edge_gnn+score+reward", "edge_gnn+es",
+         "reliability")
 REGIMES = ("chain", "adversarial", "redundant")
 STAGED = ("gptswarm", "agentprune", "agentdropout", "gdesigner")
 
 
 def main(arguments: Sequence[str] | None = None) -> Path:
-    """Trains, draws and compares; returns the folder."""
+    """Tunes, trains, draws and compares; returns the folder."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--training", type=Path, default=HERE / "learned_topology.yaml")
     parser.add_argument("--out", type=Path, default=Path("runs") / "learned_topology")
@@ -51,24 +55,39 @@ def main(arguments: Sequence[str] | None = None) -> Path:
     parser.add_argument("--seeds", type=int, nargs="+", default=None, help="of controllers (0 to 9; 0 1 with --quick)")
     parser.add_argument("--only", choices=("train", "compare"), default=None, help="one half of it")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--factors", type=float, nargs="+", default=[0.3, 1.0, 3.0], help="of learning rates to try")
     parser.add_argument("--limit", type=int, default=None, help="test questions (1000; 200 with --quick)")
     parser.add_argument("--reach", type=float, default=0.01, help="how far below the best accuracy counts as reached")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="trainings at a time")
     parser.add_argument("--set", nargs="*", default=[], metavar="key=value", help="override keys of the training file")
     asked = parser.parse_args(arguments)
     names = asked.runs or (QUICK if asked.quick else RUNS)
     seeds = asked.seeds or ([0, 1] if asked.quick else range(10))
+    regimes = asked.regimes or (REGIMES[:2] if asked.quick else REGIMES)
+
+    def job(regime: str, name: str, seed: int, folder: Path, **how: Any) -> Job:
+        preset = "+".join([name, *([regime] if regime != "chain" else []), *(["quick"] if asked.quick else [])])
+        return Job(asked.training, preset, seed, folder, more=tuple(asked.set), **how)
+
+    tuning = asked.out / "tuning"
+    trials = {(regime, name, factor): job(regime, name, TRIAL_SEED, tuning / regime / f"{name}-{factor:g}",
+                                          factor=factor, shorter=0.5)
+              for regime in (regimes[:1] if asked.quick else regimes) for name in names for factor in asked.factors}
+    if asked.only != "compare" and len(asked.factors) > 1:
+        run_all(list(trials.values()), asked.jobs)
+    chosen = {} if len(asked.factors) == 1 else tuned({key: trial.folder for key, trial in trials.items()})
+    if chosen:
+        (asked.out / "tuning.json").write_text(json.dumps(chosen, indent=2) + "\n", encoding="utf-8")
     figures: dict[str, Any] = {}
-    for regime in asked.regimes or ("chain", "adversarial"):
-        folders, exchange = {}, StackedExchange(MemoryCache())
-        for name in names:
-            for seed in seeds:
-                preset = "+".join([name, *([regime] if regime != "chain" else []), *(["quick"] if asked.quick else [])])
-                folders[name, seed] = asked.out / regime / f"{name}-{seed}"
-                overrides = [f"preset={preset}", f"schedule.seed={seed}", *asked.set]
-                if asked.only != "compare" and not (folders[name, seed] / "summary.json").is_file():
-                    print(f"\n{regime}, {name}, seed {seed}", flush=True)
-                    train_topology(asked.training, overrides, folders[name, seed], exchange=exchange)
-        folders = {key: path for key, path in folders.items() if (path / "summary.json").is_file()}
+    for regime in regimes:
+        rates = chosen.get(regime, chosen.get(regimes[0], {}))
+        factors = {name: rates[name]["factor"] if name in rates else asked.factors[0] for name in names}
+        jobs = {(name, seed): job(regime, name, seed, asked.out / regime / f"{name}-{seed}",
+                                  factor=factors[name])
+                for seed in seeds for name in names}
+        if asked.only != "compare":
+            run_all(list(jobs.values()), asked.jobs)
+        folders = {key: each.folder for key, each in jobs.items() if each.finished}
         if asked.only == "train" or not folders:
             continue
         figures[regime] = measured(folders, asked.reach)
@@ -82,6 +101,21 @@ def main(arguments: Sequence[str] | None = None) -> Path:
         path.write_text(yaml.safe_dump(comparison(config, folders, asked.limit or (200 if asked.quick else 1000))))
         run_experiment(path, out=asked.out / f"compare_{regime}")
     return asked.out
+
+
+def tuned(trials: dict[tuple[str, str, float], Path]) -> dict[str, dict[str, Any]]:
+    """For each regime and name the factor of the learning rate that did best on validation (among equals the one
+    nearest to 1), and what each came to."""
+    found: dict[str, dict[str, Any]] = {}
+    for (regime, name, factor), folder in trials.items():
+        if (folder / "summary.json").is_file():
+            tried = found.setdefault(regime, {}).setdefault(name, {"factor": None, "tried": {}})["tried"]
+            tried[f"{factor:g}"] = best_of(folder)["validation"]["accuracy"]
+    for names in found.values():
+        for facts in names.values():
+            facts["factor"] = min((-accuracy, abs(math.log(float(factor))), float(factor))
+                                  for factor, accuracy in facts["tried"].items())[2]
+    return found
 
 
 def measured(folders: dict[tuple[str, int], Path], reach: float) -> dict[str, dict[str, Any]]:
@@ -124,18 +158,23 @@ def comparison(config: Any, folders: dict[tuple[str, int], Path], limit: int) ->
     seen = set()
     for (name, seed), path in folders.items():
         kind, checkpoint = name.split("+")[0], str((path / "best").resolve())
-        if kind in STAGED:
-            methods.append({"name": kind, "checkpoint": checkpoint, "label": f"{name} {seed}"})
-            continue
-        learned = {"name": "learned", "k": debate.k, "rounds": debate.rounds}
+        trained = {"name": kind if kind in STAGED else "learned", "checkpoint": checkpoint, "label": f"{name} {seed}"}
         if (kind, seed) not in seen:
             seen.add((kind, seed))
-            label = f"{kind} untrained {seed}"
-            methods.append({**learned, "controller": kind, "controller_seed": seed, "label": label})
-        methods.append({**learned, "checkpoint": checkpoint, "label": f"{name} {seed}"})
+            untrained = ({"name": kind, **turns_of(checkpoint)} if kind in STAGED else
+                         {"name": "learned", "controller": kind, "rounds": debate.rounds})
+            methods.append({**untrained, "k": debate.k, "threshold": debate.threshold, "controller_seed": seed,
+                            "label": f"{kind} untrained {seed}"})
+        methods.append(trained)
     asked = {key: value for key, value in task.items() if key in ("name", "seed", "settings")}
     return {"pool": config.pool, "methods": methods, "tasks": [{**asked, "split": "test", "limit": limit}],
             "baseline": "random_nodup", "seeds": [0], "batch_questions": 200}
+
+
+def turns_of(checkpoint: str) -> dict[str, Any]:
+    """Settings of an untrained copy of a graph in which agents speak in turn."""
+    settings = topology_facts(checkpoint)["settings"]
+    return {key: settings[key] for key in ("turns", "preset") if key in settings}
 
 
 if __name__ == "__main__":

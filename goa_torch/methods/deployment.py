@@ -45,7 +45,8 @@ class Deployed:
 
 
 def deploy(method: str, agents: Sequence[str], checkpoint: str | None, controller: str | None,
-           given: Mapping[str, Any], published: Mapping[str, Any], untrained: Mapping[str, tuple[Any, Any]]) -> Deployed:
+           given: Mapping[str, Any], published: Mapping[str, Any], untrained: Mapping[str, tuple[Any, Any]]
+           ) -> Deployed:
     """The trained topology of a checkpoint, or an untrained one.
 
     Args:
@@ -73,7 +74,8 @@ def deploy(method: str, agents: Sequence[str], checkpoint: str | None, controlle
         settings = {key: default if value is None else value for key, (value, default) in untrained.items()}
         own = {key: value for key, value in settings.items() if key not in ("controller", "controller_seed")}
         name = settings.get("controller", controller)
-        connect = controller_class(name).for_agents(agents, settings["controller_seed"], **own, **{**published, **asked})
+        connect = controller_class(name).for_agents(agents, settings["controller_seed"], **own,
+                                                    **{**published, **asked})
         return Deployed(connect, name, {}, None, settings)
     known = topology_facts(checkpoint)
     kind = controller_class(known["controller"])

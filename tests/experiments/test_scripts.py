@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 
@@ -65,17 +66,41 @@ def test_learned_topology_trains_draws_and_compares_at_toy_size(tmp_path):
     out = script("learned_topology").main([
         "--quick", "--out", str(tmp_path / "out"), "--seeds", "0", "--regimes", "chain",
         "--runs", "edge_gnn", "edge_logits+score+reward", "gptswarm",
-        "--limit", "2", "--set", f"pool={tmp_path / 'pool.yaml'}", "task.limit=8", "validation.limit=4",
+        "--limit", "2", "--jobs", "1", "--set", f"pool={tmp_path / 'pool.yaml'}", "task.limit=8", "validation.limit=4",
         "schedule.steps=2", "schedule.batch=2", "debate.rounds=2", "debate.k=1"])
+    tuning = json.loads((out / "tuning.json").read_text())["chain"]
+    assert set(tuning) == {"edge_gnn", "edge_logits+score+reward", "gptswarm"}
+    for name, facts in tuning.items():
+        assert set(facts["tried"]) == {"0.3", "1", "3"}
+        assert facts["factor"] == 1 or facts["tried"][f"{facts['factor']:g}"] > facts["tried"]["1"]
+        rate = [json.loads((folder / "best" / "topology.json").read_text())["trained"]["training"]["schedule"]["lr"]
+                for folder in (out / "tuning" / "chain" / f"{name}-1", out / "chain" / f"{name}-0")]
+        assert rate[1] == pytest.approx(rate[0] * facts["factor"])
     figures = json.loads((out / "training.json").read_text())["chain"]
     assert set(figures) == {"edge_gnn 0", "edge_logits+score+reward 0", "gptswarm 0"}
     assert all(facts["tokens"] > 0 for facts in figures.values()) and (out / "curves_chain.png").is_file()
     summary = json.loads((out / "compare_chain" / "summary.json").read_text())
-    assert summary["results"] > 0 and "edge_gnn untrained 0" in json.dumps(summary)
+    assert summary["results"] > 0
+    assert {"edge_gnn untrained 0", "gptswarm untrained 0"} <= {row.get("label") for row in methods_of(out)}
     assert [path.name for path in script("learned_graphs").main([str(out / "chain"), "--limit", "2"])] == ["graphs.png"]
     drawn = json.loads((out / "chain" / "graphs.json").read_text())
     assert set(drawn) == {"edge_gnn untrained", "edge_gnn-0", "edge_logits untrained", "edge_logits+score+reward-0"}
     assert all(max(map(max, facts["heard"][0])) <= 1 for facts in drawn.values())
+
+
+def methods_of(out):
+    return yaml.safe_load((out / "compare_chain.yaml").read_text())["methods"]
+
+
+def test_the_learning_rate_that_does_best_on_validation_is_used_and_among_equals_the_one_in_the_middle(tmp_path):
+    accuracies = {("a", 0.3): 0.5, ("a", 1.0): 0.4, ("a", 3.0): 0.1, ("b", 0.3): 0.2, ("b", 1.0): 0.2, ("b", 3.0): 0.2}
+    trials = {}
+    for (name, factor), accuracy in accuracies.items():
+        folder = trials["chain", name, factor] = tmp_path / f"{name}-{factor}"
+        folder.mkdir()
+        (folder / "summary.json").write_text(json.dumps({"best": {"validation": {"accuracy": accuracy}}}))
+    found = script("learned_topology").tuned({**trials, ("chain", "c", 1.0): tmp_path / "unfinished"})
+    assert {name: facts["factor"] for name, facts in found["chain"].items()} == {"a": 0.3, "b": 1.0}
 
 
 def test_edge_step_measures_models_one_by_one_and_stacked(tmp_path, capsys):

@@ -154,8 +154,9 @@ def test_a_setting_overrides_how_a_checkpoint_was_trained(training, tmp_path, po
     assert build_method("learned", pool, checkpoint=str(changed / "best")).fingerprint != as_trained.fingerprint
 
 
-@pytest.mark.parametrize("name, settings", [("learned", {"controller": "edge_gnn"}), ("learned", {"controller_seed": 1}),
-                                            ("gptswarm", {"spread": 0.5}), ("agentprune", {"turns": 3})])
+@pytest.mark.parametrize("name, settings", [
+    ("learned", {"controller": "edge_gnn"}), ("learned", {"controller_seed": 1}), ("gptswarm", {"spread": 0.5}),
+    ("agentprune", {"turns": 3})])
 def test_settings_of_untrained_topologies_do_not_go_with_a_checkpoint(training, tmp_path, pool_file, name, settings):
     controller = "edge_gnn" if name == "learned" else name
     save_topology(tmp_path, controller_class(controller).for_agents(NAMES), controller, NAMES)

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 def payback(trained_tokens: float, step: int, best: Mapping[str, float], everybody: Mapping[str, float]
             ) -> tuple[float | None, str]:
     r"""The number of questions after which the tokens a deployed topology saves, against everybody hearing everybody in
-    the same debate, make up for those of its training: :math:`T / (t_\text{everybody} - t_\text{best})`. A topology that
-    was not learned, or answers worse than its rival, never pays.
+    the same debate, make up for those of its training: :math:`T / (t_\text{everybody} - t_\text{best})`. A topology
+    that was not learned, or answers worse than its rival, never pays.
 
     Args:
         trained_tokens: T, of the whole training.
