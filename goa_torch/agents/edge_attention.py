@@ -70,6 +70,21 @@ class EdgeBias:
     gate: Tensor | None = None
     normalise: Normalise | None = None
     _plain: bool | None = field(default=None, repr=False)
+    _checked: bool = field(default=False, repr=False)
+
+    def check(self, rows: int, columns: int) -> None:
+        """Raises :class:`UserError` unless this fits a batch of ``rows`` x ``columns`` tokens, cached ones included."""
+        held, width = self.log_weight.shape
+        if rows % held:
+            raise UserError(f"edge_bias has {held} rows, the batch {rows}; give one row of weights for each prompt")
+        if width > columns:
+            raise UserError(f"edge_bias has {width} columns, the batch {columns}; give one for each token of the "
+                            "prompts, padding on the left included")
+        if not self._checked:
+            if not bool(self.log_weight.detach().isfinite().all()):
+                raise UserError("edge_bias: log_weight is not finite everywhere; message_bias() makes one of weights, "
+                                "0 included")
+            self._checked = True
 
     @property
     def plain(self) -> bool:
@@ -83,8 +98,6 @@ class EdgeBias:
         """The bias of a forward pass of ``rows`` x ``queries`` tokens, whose first one is column ``first`` of
         ``columns``."""
         held = self.log_weight.shape[0]
-        if rows % held:
-            raise UserError(f"edge_bias has {held} rows, the batch {rows}; give one row of weights for each prompt")
 
         def fitted(values: Tensor, blank: float = 0) -> Tensor:
             if held != rows:  # several continuations of a prompt
@@ -184,7 +197,7 @@ def enable_edge_weights(model: nn.Module) -> nn.Module:
     """Teaches a Hugging Face causal LM the argument ``edge_bias`` (an :class:`EdgeBias`); returns the model.
 
     Its attention stays the one it has (sdpa, eager, or this package's own for CPUs); without a bias it does what it
-    did. Doing so twice changes nothing.
+    did. Doing so twice changes nothing. (A model that was not taught takes ``edge_bias`` and says and does nothing.)
 
     Raises:
         UserError: for a model that cannot: one without transformers' attention interface, with another kind of
@@ -196,7 +209,7 @@ def enable_edge_weights(model: nn.Module) -> nn.Module:
     from transformers.modeling_utils import AttentionInterface
 
     name = type(model).__name__
-    inner = getattr(model.config, "_attn_implementation", None)
+    inner = getattr(getattr(model, "config", None), "_attn_implementation", None)
     _check_kind(model, name, inner)
     if inner == grouped.NAME:
         grouped.register()
@@ -215,7 +228,7 @@ def enable_edge_weights(model: nn.Module) -> nn.Module:
 
 def edge_weights_enabled(model: nn.Module) -> bool:
     """Whether :func:`enable_edge_weights` was here."""
-    return str(getattr(model.config, "_attn_implementation", "")).startswith(_PREFIX)
+    return str(getattr(getattr(model, "config", None), "_attn_implementation", "")).startswith(_PREFIX)
 
 
 @contextmanager
@@ -234,9 +247,12 @@ def _apply(model: nn.Module, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple
     """Before a forward pass: lays the bias out over its tokens."""
     bias = kwargs.get("edge_bias")
     bias = _scope.get().get(id(model)) if bias is None else bias
-    if bias is None or (isinstance(bias, EdgeBias) and bias.plain):
+    if bias is None:
         kwargs.pop("edge_bias", None)
         return args, kwargs
+    if not isinstance(bias, EdgeBias):
+        raise UserError(f"edge_bias must be an EdgeBias, not a {type(bias).__name__}; message_bias() makes one of "
+                        "weights")
     given = kwargs.get("input_ids", args[0] if args else None)
     given = kwargs["inputs_embeds"] if given is None else given
     rows, queries = given.shape[:2]
@@ -245,9 +261,23 @@ def _apply(model: nn.Module, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple
     first, columns = 0, queries
     if cache is not None:
         first, columns = cache.get_query_offset(0), cache.get_mask_sizes(queries, 0)[0]
+    bias.check(rows, columns)
+    if bias.plain:
+        kwargs.pop("edge_bias", None)
+        return args, kwargs
+    if bias.log_weight.requires_grad and torch.is_grad_enabled() and _recomputes_apart(model):
+        raise UserError("edge weights: reentrant gradient checkpointing loses the gradient of weights; use "
+                        "gradient_checkpointing_enable(gradient_checkpointing_kwargs={'use_reentrant': False})")
     applied = bias.over(rows, queries, columns, first)
     applied.seen = getattr(bias, "seen", None)
     return args, {**kwargs, "edge_bias": applied}
+
+
+def _recomputes_apart(model: nn.Module) -> bool:
+    """Whether layers are checkpointed in the way that knows no tensors but those handed to them."""
+    checkpoints = [getattr(module, "_gradient_checkpointing_func", None) for module in model.modules()
+                   if module.training and getattr(module, "gradient_checkpointing", False)]
+    return any(getattr(how, "keywords", {}).get("use_reentrant", True) for how in checkpoints if how is not None)
 
 
 def _attention(inner: str) -> Callable:

@@ -25,6 +25,7 @@ from ..agents.edge_attention import (
     log_weight,
 )
 from ..agents.edge_rows import parallel_positions
+from ..errors import UserError
 
 __all__ = ["EPS", "EdgeBias", "edge_weighted", "edge_weights_enabled", "effective_share", "enable_edge_weights",
            "log_weight", "mean_normalised", "message_bias", "parallel_positions"]
@@ -39,9 +40,30 @@ def message_bias(weight: Tensor, message: Tensor, start: Tensor | None = None, *
         start: see :class:`EdgeBias`; ``options`` are its other fields.
 
     Differentiable in ``weight``; its gradient is finite at 0.
+
+    Raises:
+        UserError: for weights that are negative or not finite, or a message without a weight.
     """
+    if not isinstance(weight, Tensor) or weight.dim() != 1 or not weight.is_floating_point():
+        raise UserError(f"message_bias: weight must be a tensor [M] of floating-point numbers, not {_shape(weight)}")
+    if not isinstance(message, Tensor) or message.dim() != 2 or message.is_floating_point():
+        raise UserError("message_bias: message must be a tensor [rows, columns] of whole numbers, not "
+                        f"{_shape(message)}")
+    held = weight.detach()
+    if not bool(((held >= 0) & held.isfinite()).all()):
+        raise UserError(f"message_bias: weights must be finite and at least 0, not {held.tolist()}")
+    if message.numel() and not -1 <= int(message.min()) <= int(message.max()) < len(weight):
+        raise UserError(f"message_bias: message has the numbers {int(message.min())} to {int(message.max())}, but "
+                        f"there are {len(weight)} weights; -1 is for no message")
     table = torch.cat([log_weight(weight), weight.new_zeros(1)])  # -1 finds the last: no message
     return EdgeBias(table[message], start, message, **options)  # type: ignore[arg-type]
+
+
+def _shape(value: object) -> str:
+    """What a wrong argument is, in a few words."""
+    if isinstance(value, Tensor):
+        return f"{list(value.shape)} of {str(value.dtype).removeprefix('torch.')}"
+    return f"a {type(value).__name__}"
 
 
 def mean_normalised(weight: Tensor, receiver: Tensor) -> Tensor:

@@ -306,3 +306,50 @@ def test_a_bias_of_the_wrong_size_is_one_line(folder):
     model = enable_edge_weights(load(folder))
     with pytest.raises(UserError, match="one row of weights for each prompt"):
         model(tokens(model, 2), edge_bias=EdgeBias(torch.ones(3, COLUMNS)))
+    with pytest.raises(UserError, match="one row of weights for each prompt"):  # also if it would change nothing
+        model(tokens(model, 2), edge_bias=EdgeBias(torch.zeros(3, COLUMNS)))
+    for loud in (0.0, 1.0):
+        with pytest.raises(UserError, match=f"{COLUMNS + 1} columns, the batch {COLUMNS}"):
+            model(tokens(model), edge_bias=EdgeBias(torch.full((1, COLUMNS + 1), loud)))
+
+
+@pytest.mark.parametrize("bias, says", [
+    (torch.ones(1, COLUMNS), "must be an EdgeBias"), ([1.0], "must be an EdgeBias"),
+    (EdgeBias(torch.full((1, COLUMNS), float("nan"))), "not finite"),
+    (EdgeBias(torch.full((1, COLUMNS), float("-inf"))), "not finite")])
+def test_what_is_no_bias_is_one_line(folder, bias, says):
+    model = enable_edge_weights(load(folder))
+    with pytest.raises(UserError, match=says):
+        model(tokens(model), edge_bias=bias)
+    with pytest.raises(UserError, match=says), edge_weighted(model, bias):
+        model.generate(tokens(model), max_new_tokens=1)
+
+
+@pytest.mark.parametrize("weight, message, says", [
+    (torch.tensor([1.0]), MESSAGE[None], "numbers -1 to 1, but there are 1 weights"),
+    (torch.tensor([1.0, 1.0]), MESSAGE[None] - 1, "numbers -2 to 0"),
+    (torch.tensor([1.0, -0.1]), MESSAGE[None], "at least 0"), (torch.tensor([1.0, torch.nan]), MESSAGE[None], "finite"),
+    (torch.tensor([1.0, torch.inf]), MESSAGE[None], "finite"), ([1.0, 1.0], MESSAGE[None], "a list"),
+    (torch.tensor([1, 1]), MESSAGE[None], "of int64"), (torch.tensor([1.0, 1.0]), MESSAGE, "rows, columns"),
+    (torch.tensor([1.0, 1.0]), MESSAGE[None].float(), "whole numbers"), (torch.tensor([1.0]), [[0]], "a list")])
+def test_weights_and_messages_that_do_not_fit_are_one_line(weight, message, says):
+    with pytest.raises(UserError, match=says):
+        message_bias(weight, message)
+
+
+def test_a_module_that_is_no_language_model_is_one_line():
+    with pytest.raises(UserError, match="no Hugging Face model"):
+        enable_edge_weights(torch.nn.Linear(2, 2))
+
+
+def test_reentrant_checkpointing_is_refused_where_it_would_lose_the_gradient(folder):
+    model = enable_edge_weights(load(folder, "sdpa"))
+    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": True})
+    model.train()
+    weight = torch.tensor([0.5, 1.5], requires_grad=True)
+    with pytest.raises(UserError, match="reentrant"):
+        likelihood(model, tokens(model), weight)
+    likelihood(model, tokens(model), weight.detach())
+    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    [gradient] = torch.autograd.grad(likelihood(model, tokens(model), weight), weight)
+    assert gradient.isfinite().all() and gradient.any()
