@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
@@ -79,7 +80,11 @@ class DebateEnv(gymnasium.Env):
             self._draw = Draw(seed)
         question, decoding = self._draw.next(self.questions, self.debates.config)
         if options and "question" in options:
-            question = self.questions[options["question"]]
+            number = options["question"]
+            if isinstance(number, bool) or not isinstance(number, Integral) or not 0 <= number < len(self.questions):
+                raise UserError(f"DebateEnv: options['question'] must be a number from 0 to {len(self.questions) - 1}, "
+                                f"not {number!r}")
+            question = self.questions[number]
         [self.episode] = self.debates.begin([question], [decoding])
         return self._observation(), facts(self.episode)
 

@@ -61,6 +61,11 @@ class PPOConfig:
         for name in ("discount", "trace"):
             if not 0 <= getattr(self, name) <= 1:
                 raise UserError(f"ppo: {name} must lie in [0, 1], not {getattr(self, name)}")
+        for name in ("value", "entropy", "budget", "edges"):
+            if not getattr(self, name) >= 0:
+                raise UserError(f"ppo: {name} must be at least 0, not {getattr(self, name)}")
+        if not 0 < self.threshold < 1:
+            raise UserError(f"ppo: threshold must lie between 0 and 1, not {self.threshold}")
         if self.epochs < 1 or (self.minibatch is not None and self.minibatch < 1):
             raise UserError("ppo: epochs and minibatch must be at least 1")
 

@@ -30,6 +30,8 @@ class GateConfig:
         activation: an agent answers again only if others weigh at least as much, on average, as it does itself;
             otherwise everybody who sees a message does.
         weights: what a visible edge weighs: ``tiers`` (1, .5 or .25 by tier), ``raw`` (the weight itself) or ``ones``.
+        most: messages an agent reads at most, those of largest weight (ties: the first places); ``None``, as published,
+            for no limit. Who is called is decided before.
     """
 
     critical: float = 0.40
@@ -37,6 +39,7 @@ class GateConfig:
     background: float = 0.10
     activation: bool = True
     weights: str = "tiers"
+    most: int | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.background <= self.reference <= self.critical < 1:
@@ -44,6 +47,8 @@ class GateConfig:
                             f"{self.background}, {self.reference}, {self.critical}")
         if self.weights not in WEIGHTS:
             raise UserError(f"gate: weights = {self.weights!r}; choose one of {', '.join(WEIGHTS)}")
+        if self.most is not None and (isinstance(self.most, bool) or self.most < 1):
+            raise UserError(f"gate: most must be at least 1, or null for no limit, not {self.most!r}")
 
 
 @dataclass(slots=True)
@@ -121,5 +126,9 @@ def gate(weights: Tensor, here: Tensor, speaks: Tensor, config: GateConfig | Non
     if config.activation:
         mean = (weights * others).sum(dim=2) / others.sum(dim=2).clamp_min(1)
         called = called & (mean >= weights.diagonal(dim1=1, dim2=2))
+    if config.most is not None and config.most < n:
+        order = torch.sort(weights.masked_fill(~audible, -1), dim=2, descending=True, stable=True).indices
+        chosen = torch.zeros_like(audible).scatter_(2, order[..., : config.most], True)
+        audible = audible & chosen
     edges = torch.where(audible & called[:, :, None], loud, torch.zeros_like(weights))
     return Gated(edges, called, visible.sum(dim=(1, 2)))

@@ -140,7 +140,10 @@ def test_equal_seeds_give_equal_debates_and_options_name_a_question():
     for made in (one, other):
         ids.append([made.reset(seed=5 if k == 0 else None)[1]["question"] for k in range(8)])
     assert ids[0] == ids[1] and len(set(ids[0])) > 1
-    assert one.reset(options={"question": 3})[1]["question"] == "q3"
+    assert one.reset(options={"question": np.int64(3)})[1]["question"] == "q3"
+    for wrong in (99, -1, "q3", None, True):
+        with pytest.raises(UserError, match=r"options\['question'\] must be a number from 0 to"):
+            one.reset(options={"question": wrong})
 
 
 def test_the_vectorised_form_plays_the_debates_of_single_ones():

@@ -174,7 +174,8 @@ def test_what_a_policy_comes_to_is_counted_over_all_questions():
         sum(value for name, value in one.items() if name.startswith("reward/")))
 
 
-@pytest.mark.parametrize("settings", [{"lr": 0}, {"discount": 1.1}, {"epochs": 0}, {"minibatch": 0}])
+@pytest.mark.parametrize("settings", [{"lr": 0}, {"discount": 1.1}, {"epochs": 0}, {"minibatch": 0},
+                                      {"edges": -1}, {"budget": -0.1}, {"threshold": 0.0}])
 def test_settings_that_make_no_sense_are_refused(settings):
     with pytest.raises(UserError, match="ppo"):
         PPOConfig(**settings)

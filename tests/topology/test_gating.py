@@ -48,6 +48,18 @@ def test_without_activation_everybody_who_sees_a_message_is_called():
     assert gate(weights, everybody(1, 3), everybody(1, 3), config).called.tolist() == [[False, True, False]]
 
 
+def test_an_agent_reads_the_loudest_messages_and_no_more_than_it_may():
+    weights = torch.tensor([[[0.1, 0.5, 0.3, 0.6], [0.4, 0.1, 0.4, 0.4], [0.05, 0.2, 0.1, 0.05], [0.0, 0.0, 0.0, 0.0]]])
+    plain, two = (gate(weights, everybody(1, 4), everybody(1, 4), GateConfig(weights="raw", most=m)) for m in (None, 2))
+    assert two.edges[0].ne(0).tolist() == [[False, True, False, True], [True, False, True, False],
+                                           [False, True, False, False], [False] * 4]
+    assert torch.equal(two.called, plain.called) and torch.equal(two.visible, plain.visible)
+    assert gate(weights, everybody(1, 4), everybody(1, 4), GateConfig(most=9)).edges.gt(0).equal(plain.edges.gt(0))
+    mute = torch.tensor([[True, False, True, True]])
+    heard = gate(weights, everybody(1, 4), mute, GateConfig(most=1)).edges[0]
+    assert heard.ne(0).nonzero().tolist() == [[0, 3], [1, 0]]  # a place that says nothing takes nobody's
+
+
 def test_nobody_hears_who_has_nothing_to_say():
     speaks = torch.tensor([[True, False]])
     gated = gate(torch.full((1, 2, 2), 0.5), everybody(1, 2), speaks)
