@@ -100,7 +100,7 @@ def test_the_topology_of_a_batch_keeps_graphs_apart():
     assert topology.active.tolist() == [True, True, False, True, True]
 
 
-@pytest.mark.parametrize("settings", [{"background": 0.3}, {"critical": 1.0}, {"weights": "tier"}])
+@pytest.mark.parametrize("settings", [{"background": 0.3}, {"critical": 1.0}, {"weights": "tier"}, {"most": 0}])
 def test_thresholds_that_make_no_sense_are_refused(settings):
     with pytest.raises(UserError, match="gate"):
         GateConfig(**settings)
