@@ -106,11 +106,13 @@ class HFModel(LanguageModel):
     @property
     def context_length(self) -> int | None:  # type: ignore[override]
         loaded = self._ready()
-        config = loaded.module.config.get_text_config()
-        known = [getattr(config, key, None) for key in ("max_position_embeddings", "n_positions", "max_seq_len")]
-        known.append(loaded.tokenizer.model_max_length)
-        sane = [int(length) for length in known if length and 0 < length < 1 << 30]
-        return min(sane, default=None)
+        if "context" not in loaded.scratch:  # asked for every prompt, and configurations are slow to read
+            config = loaded.module.config.get_text_config()
+            known = [getattr(config, key, None) for key in ("max_position_embeddings", "n_positions", "max_seq_len")]
+            known.append(loaded.tokenizer.model_max_length)
+            sane = [int(length) for length in known if length and 0 < length < 1 << 30]
+            loaded.scratch["context"] = min(sane, default=None)
+        return loaded.scratch["context"]
 
     @property
     def chats(self) -> ChatTokenizer:
@@ -160,30 +162,30 @@ class HFModel(LanguageModel):
     def replies(self, rows: Sequence[Row], thinking: Sequence[bool], seconds: float) -> list[Reply]:
         """What decoded rows say; each has its share of the ``seconds``."""
         work = [len(row.ids) - row.cached + len(row.new) if row.new else 0 for row in rows]
+        control = set(self.tokenizer.all_special_ids) | self.ends
         second = seconds / max(1, sum(work))
-        return [self._reply(row, inside, second * done) for row, inside, done in zip(rows, thinking, work)]
+        return [self._reply(row, inside, second * done, control) for row, inside, done in zip(rows, thinking, work)]
 
     @property
     def ends(self) -> frozenset[int]:
         """Tokens that end a reply."""
         return self._decoder().eos
 
-    def _reply(self, row: Row, thinking: bool, seconds: float) -> Reply:
+    def _reply(self, row: Row, thinking: bool, seconds: float, control: set[int]) -> Reply:
         usage = Usage(1, len(row.ids), len(row.new), row.cached, seconds)
         if row.finish == "error":
             return Reply.failure(row.error, usage)
         if row.finish == "stop" and row.watch is not None and row.watch.cut is not None:
             text = row.watch.text[: row.watch.cut]
         else:
-            text = self._text(row.new)
+            text = self._text(row.new, control)
         text, reasoning = split_reasoning(text, thinking)
         return Reply(text, row.finish, reasoning=reasoning, log_prob=row.log_prob, usage=usage)
 
-    def _text(self, ids: Sequence[int]) -> str:
-        """Text of generated tokens; control tokens are left out, except tags that mark reasoning."""
+    def _text(self, ids: Sequence[int], control: set[int]) -> str:
+        """Text of generated tokens; ``control`` tokens are left out, except tags that mark reasoning."""
         tokenizer = self.tokenizer
-        special = set(tokenizer.all_special_ids) | self._decoder().eos
-        kept = [i for i in ids if i not in special or _TAG.fullmatch(tokenizer.convert_ids_to_tokens(i))]
+        kept = [i for i in ids if i not in control or _TAG.fullmatch(tokenizer.convert_ids_to_tokens(i))]
         return tokenizer.decode(kept, skip_special_tokens=False, clean_up_tokenization_spaces=False)
 
     def _fail_too_long(self, rows: Sequence[Row]) -> None:

@@ -7,6 +7,7 @@ can neither be read as template code nor as a control token, and models know whi
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +16,8 @@ from typing import Any
 from ..errors import UserError
 from ..types import Message, Purpose, Span
 
+_FRESH = 0.1
+_SEEN: dict[Path, tuple[int | None, float]] = {}
 _MARK = re.compile("\ue000(\\d+)\ue001")
 PURPOSES: tuple[Purpose, ...] = ("select", "answer", "score", "pass", "readout")
 
@@ -104,10 +107,17 @@ def _split(text: str, spans: list[Span]) -> tuple[Span, ...]:
 
 
 def _modified(path: Path) -> int | None:
-    try:
-        return path.stat().st_mtime_ns
-    except FileNotFoundError:
-        return None
+    """When a file was changed, as was known ``_FRESH`` seconds ago: every prompt asks."""
+    now = time.monotonic()
+    found, until = _SEEN.get(path, (None, 0.0))
+    if now >= until:
+        try:
+            found = path.stat().st_mtime_ns
+        except FileNotFoundError:
+            found = None
+        _SEEN[path] = found, now + _FRESH
+    return found
+
 
 
 @lru_cache(maxsize=256)

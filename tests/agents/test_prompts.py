@@ -130,7 +130,8 @@ def test_a_folder_that_is_not_there_and_a_broken_template_are_one_clear_line(tmp
         PromptSet(tmp_path).render("score", variables())
 
 
-def test_a_template_that_changes_on_disk_is_read_again(tmp_path):
+def test_a_template_that_changes_on_disk_is_read_again(tmp_path, monkeypatch):
+    monkeypatch.setattr("goa_torch.agents.prompts._FRESH", 0.0)
     path = tmp_path / "answer.jinja"
     prompts = PromptSet(tmp_path)
     with pytest.raises(UserError, match="no answer"):
