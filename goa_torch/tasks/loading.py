@@ -17,6 +17,8 @@ from .number import read_number
 from .registry import get_task
 from .task import Row, Task, options
 
+_SIGNS, _BRACKETS = frozenset("+-*/^=<>%"), frozenset("()[]{}")
+_PIECE, _THOUSANDS = re.compile(r"\w+|[-+*/^=<>%()\[\]{}]"), re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 #: Splits that a split must share no question with; theirs are the questions that stay.
 _KEPT_FROM = {"train": ("validation", "test"), "validation": ("test",)}
 
@@ -71,15 +73,35 @@ def _generated(task: Task, file: str | Path | None, settings: Mapping[str, Any],
 
 
 def without_overlap(questions: Iterable[Question], *others: Iterable[Question]) -> list[Question]:
-    """``questions`` without those whose words (case, punctuation and the order of options aside) are among
-    ``others``: what may be trained or chosen on, given what will be tested on."""
+    """``questions`` without those whose words (case, punctuation and the order of options aside; the signs of formulas
+    are words) are among ``others``: what may be trained or chosen on, given what will be tested on."""
     taken = {_words(question) for other in others for question in other}
     return [question for question in questions if _words(question) not in taken]
 
 
 def _words(question: Question) -> str:
     stem = question.text.removesuffix(options(question.choices))
-    return "\x1f".join("".join(re.findall(r"\w+", text.casefold())) for text in (stem, *sorted(question.choices)))
+    return "\x1f".join(_bare(text.casefold()) for text in (stem, *sorted(question.choices)))
+
+
+def _bare(text: str) -> str:
+    """The words of a text, run together but for numbers, and the signs between numbers, brackets and variables, with
+    the brackets beside them."""
+    pieces = ["", *_PIECE.findall(_THOUSANDS.sub("", text)), ""]
+    around = list(zip(pieces, pieces[1:], pieces[2:]))
+    signs = ["", *(piece if piece in _SIGNS and _formula(before) and _formula(after) else ""
+                   for before, piece, after in around), ""]
+    bare = ""
+    for place, (_, piece, _) in enumerate(around, start=1):
+        kept = bool(signs[place - 1] or signs[place + 1]) if piece in _BRACKETS else piece not in _SIGNS
+        if kept or signs[place]:
+            bare += f" {piece}" if bare[-1:].isdigit() and piece[0].isdigit() else piece
+    return bare
+
+
+def _formula(piece: str) -> bool:
+    """Whether a piece of text stands beside signs in formulas: a number, a variable, a bracket or another sign."""
+    return bool(piece) and (len(piece) == 1 or piece.isdigit())
 
 
 def _from_hub(task: Task, split: str) -> list[Question]:

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from goa_torch.errors import UserError
 from goa_torch.tasks import Row, Task, get_task, load_questions, without_overlap
@@ -87,6 +89,38 @@ def test_overlap_ignores_the_order_of_options_but_not_the_options(tmp_path):
 
     assert without_overlap(load("x", "y"), load("y", "x")) == []
     assert len(without_overlap(load("x", "y"), load("x", "z"))) == 1
+
+
+@pytest.mark.parametrize("one, other, same", [
+    ("strand<(9*9)>", "strand<99>", False), ("rev[(47+8)]", "rev[(47-8)]", False), ("(2+3)*4", "2+3*4", False),
+    ("x + y = 3", "x - y = 3", False), ("1.5 m", "15 m", False), ("What is 2 + 3?", "what is 2+3", True),
+    ("1,000 apples", "1000 apples", True), ("A well-known fact - really?", "a well known fact, really", True),
+    ("COVID-19 (2020)", "covid 19: 2020", True), ("* Why (exactly)?", "why exactly", True),
+    ("cannot", "can not", True)])
+def test_overlap_ignores_punctuation_but_not_the_signs_of_formulas(tmp_path, one, other, same):
+    def load(text):
+        return load_questions("file", file=lines(tmp_path, [{"question": text, "gold_answer": "1"}]))
+
+    assert without_overlap(load(one), load(other)) == ([] if same else load(one))
+
+
+@given(st.lists(st.from_regex(r"[a-z]{2,8}|[0-9]{1,4}", fullmatch=True), min_size=1), st.data())
+def test_words_stay_the_same_whatever_stands_between_them(words, data):
+    marks = st.lists(st.sampled_from([" ", ".", ", ", ": ", "; ", "!", "? ", " \"", "' "]), min_size=1).map("".join)
+    between = [data.draw(marks) for _ in words]
+    assert loading_module._bare("".join(map("".join, zip(words, between)))) == loading_module._bare(" ".join(words))
+
+
+@given(st.lists(st.integers(0, 99), min_size=2, max_size=5), st.data())
+def test_formulas_that_differ_in_a_sign_are_different(numbers, data):
+    signs = [data.draw(st.sampled_from("+-*/^")) for _ in numbers[1:]]
+    changed = data.draw(st.integers(0, len(signs) - 1))
+    other = [*signs[:changed], "%", *signs[changed + 1 :]]
+
+    def formula(signs):
+        return "".join(f"{number} {sign} " for number, sign in zip(numbers, [*signs, ""]))
+
+    assert loading_module._bare(formula(signs)) != loading_module._bare(formula(other))
 
 
 def test_a_task_of_ones_own_needs_no_registration(twenty):
