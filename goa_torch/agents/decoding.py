@@ -17,9 +17,9 @@ from accelerate.utils.memory import should_reduce_batch_size
 from torch import Tensor
 
 from .edge_attention import enable_edge_weights
-from .kv import BLOCK, Layout, PrefixStore, RecordingCache, RowCache
+from .kv import BLOCK, SPARE_COLUMNS, Layout, PrefixStore, RecordingCache, RowCache
 from .ragged import RaggedModel
-from .rows import KEPT_BYTES, SCORED_LOGITS, SHARED_TOKENS, SPARE_COLUMNS, Row, draw
+from .rows import KEPT_BYTES, SCORED_LOGITS, SHARED_TOKENS, Row, draw
 from .team import Team
 
 #: Most tokens read in one forward pass without padding: what a CPU's caches hold.

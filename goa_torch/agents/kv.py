@@ -20,6 +20,9 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 from .edge_attention import EdgeBias
 from .edge_rows import EdgeColumns, RowEdges
 
+#: Columns beyond what the longest row needs, so that rows move sideways rarely.
+SPARE_COLUMNS = 32
+
 #: (heads, head size, dtype, device) of one layer's keys or values.
 Channel = tuple[int, int, torch.dtype, torch.device]
 
@@ -125,6 +128,8 @@ class RowCache(Cache):
     """Keys and values of up to ``rows`` sequences in ``columns`` columns.
 
     Attributes:
+        columns: how many there are now: at first as many as there is memory for, see :meth:`widen`.
+        most: as many as there is memory for.
         end: the column after the last token of every row.
         begin: for each row in use, the column of its first token; what lies left of it is masked, and finite.
         window: where the forward pass under way looks.
@@ -132,22 +137,51 @@ class RowCache(Cache):
     """
 
     def __init__(self, layout: Layout, rows: int, columns: int, buffers: Sequence[Tensor] = ()) -> None:
-        self.rows, self.columns = rows, columns
+        self.rows, self.columns, self.most = rows, columns, columns
+        self._layout = layout
         self.on_cpu = all(device.type == "cpu" for _, _, _, device in layout.channels)
         self.end = 0
         self.begin: list[int] = []
         self.window = Window(slice(0, 0), 0, 0, 0, 0)
         self.edges = EdgeColumns(columns)
         # Zeros or what an earlier cache left: what is masked is still multiplied by its weight 0, so it is finite.
-        self.buffers, self._slabs = [], []
+        self.buffers = []
         for i, ((heads, size, dtype, device), numbers) in enumerate(layout.slabs()):
-            shape = (len(numbers), rows, heads, columns, size)
-            enough = i < len(buffers) and buffers[i].numel() >= math.prod(shape)
-            self.buffers.append(buffers[i] if enough else torch.zeros(math.prod(shape), dtype=dtype, device=device))
-            self._slabs.append(self.buffers[i][: math.prod(shape)].view(shape))
-        place = {number: slab[i] for slab, (_, numbers) in zip(self._slabs, layout.slabs())
-                 for i, number in enumerate(numbers)}
+            count = len(numbers) * rows * heads * columns * size
+            enough = i < len(buffers) and buffers[i].numel() >= count
+            self.buffers.append(buffers[i] if enough else torch.zeros(count, dtype=dtype, device=device))
+        self._slabs = self._laid_out()
+        place = self._by_layer()
         super().__init__(layers=[_Layer(self.window, place[i], place[i + 1]) for i in range(0, len(place), 2)])
+
+    def _laid_out(self) -> list[Tensor]:
+        """Each buffer as [channels, rows, heads, columns, size], from its beginning on."""
+        slabs = []
+        for buffer, ((heads, size, _, _), numbers) in zip(self.buffers, self._layout.slabs()):
+            shape = (len(numbers), self.rows, heads, self.columns, size)
+            slabs.append(buffer[: math.prod(shape)].view(shape))
+        return slabs
+
+    def _by_layer(self) -> dict[int, Tensor]:
+        return {number: slab[i] for slab, (_, numbers) in zip(self._slabs, self._layout.slabs())
+                for i, number in enumerate(numbers)}
+
+    def widen(self, columns: int) -> None:
+        """Makes room for ``columns`` columns, or as many as there is memory for. A cache that is empty can get narrower
+        too: a forward pass of one token a row reads all columns, so that those nobody needs yet cost time."""
+        before, used = self._slabs, slice(0, len(self.begin))
+        columns = min(columns, self.most)
+        if columns == self.columns or (self.begin and columns < self.columns):
+            return
+        self.columns = columns
+        self._slabs = self._laid_out()
+        for old, new in zip(before, self._slabs) if self.begin else ():
+            for channel in reversed(range(len(old))):  # from the end: nothing lands on what has not been moved
+                new[channel, used, :, : self.end] = old[channel, used, :, : self.end].clone()
+                new[channel, used, :, self.end :] = 0
+        place = self._by_layer()
+        for number, layer in enumerate(self.layers):
+            layer.keys, layer.values = place[2 * number], place[2 * number + 1]
 
     @property
     def first(self) -> int:
@@ -194,6 +228,7 @@ class RowCache(Cache):
         row, begin = len(self.begin), self.end - length
         for number, slab in enumerate(self._slabs):
             slab[:, row, :, :begin] = 0
+            slab[:, row, :, self.end :] = 0
             if known:
                 slab[:, row, :, begin : begin + known] = prefix[number][:, :, :known]
         self.begin.append(begin)
@@ -213,6 +248,15 @@ class RowCache(Cache):
                 slab[:, row, :, : self.end] = slab[:, last, :, : self.end]
             self.begin[row] = self.begin[last]
         self.begin.pop()
+
+    def extend(self) -> None:
+        """Makes room for one more column at the end: what was left free at the beginning, more columns, or both."""
+        if self.end == self.columns:
+            if self.first < SPARE_COLUMNS:
+                self.widen(self.columns + SPARE_COLUMNS)
+            if self.end == self.columns:
+                self.realign(self.end - self.first)
+        self.end += 1
 
     def realign(self, end: int) -> None:
         """Moves all rows sideways so that they end at column ``end``."""

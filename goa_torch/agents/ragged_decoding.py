@@ -15,9 +15,9 @@ import torch
 from accelerate.utils.memory import should_reduce_batch_size
 from torch import Tensor
 
-from .kv import BLOCK, Layout, PrefixStore, RowCache
+from .kv import BLOCK, SPARE_COLUMNS, Layout, PrefixStore, RowCache
 from .ragged import Piece, RaggedModel
-from .rows import KEPT_BYTES, SCORED_LOGITS, SHARED_TOKENS, SPARE_COLUMNS, Row, draw
+from .rows import KEPT_BYTES, SCORED_LOGITS, SHARED_TOKENS, Row, draw
 
 #: A shelf takes rows that need at least this share of its columns, or at most so many columns less.
 SIMILAR, ALIKE = 0.7, 48
@@ -73,18 +73,37 @@ class RaggedDecoder:
         self._buffers: list[Tensor] = []
 
     @torch.no_grad()
-    def run(self, rows: Sequence[Row], budget: int) -> None:
+    def run(self, rows: Sequence[Row], budget: int, enough: Callable[[int], bool] | None = None) -> list[Shelf]:
         """Generates: fills ``new``, ``log_prob``, ``finish``, ``error`` and ``cached`` of each row, with at most
-        ``budget`` tokens on the shelves."""
+        ``budget`` tokens on the shelves.
+
+        Args:
+            enough: asked before each token, once nobody waits for a place, with the number of rows that go on; if so,
+                their shelves are returned, for :meth:`finish`.
+        """
         self._expect(rows)
         waiting = sorted(rows, key=lambda row: -row.need)
         while waiting:
             try:
-                for similar in _that_fit(_similar(waiting), budget):
-                    self._serve(self._shelves(similar, budget))
+                lots = _that_fit(_similar(waiting), budget)
+                for number, similar in enumerate(lots, start=1):
+                    shelves = self._shelves(similar, budget)
+                    if self._serve(shelves, enough if number == len(lots) else None):
+                        return [shelf for shelf in shelves if shelf.active]
             except RuntimeError as error:
                 budget = self._less(error, waiting, budget)
             waiting = [row for row in waiting if row.finish is None]
+        return []
+
+    @torch.no_grad()
+    def finish(self, shelves: Sequence[Shelf], budget: int) -> None:
+        """Goes on where one or more decoders of the same model have left their shelves."""
+        rows = [row for shelf in shelves for row in shelf.active]
+        try:
+            self._serve(shelves)
+        except RuntimeError as error:
+            budget = self._less(error, rows, budget)
+            self.run([row for row in rows if row.finish is None], budget)
 
     @torch.no_grad()
     def score(self, rows: Sequence[Row], budget: int) -> None:
@@ -124,12 +143,16 @@ class RaggedDecoder:
 
     # ------------------------------------------------------------------ the loop
 
-    def _serve(self, shelves: Sequence[Shelf]) -> None:
-        """Until every row of ``shelves`` is finished."""
+    def _serve(self, shelves: Sequence[Shelf], enough: Callable[[int], bool] | None = None) -> bool:
+        """Until every row of ``shelves`` is finished, or ``enough`` says so; whether it did."""
         while any(shelf.waiting or shelf.active for shelf in shelves):
             while opening := [shelf for shelf in shelves if shelf.opens]:
                 self._admit(opening)
+            if enough is not None and not any(shelf.waiting for shelf in shelves) and enough(
+                    sum(len(shelf.active) for shelf in shelves)):
+                return True
             self._step([shelf for shelf in shelves if shelf.active])
+        return False
 
     def _shelves(self, groups: Sequence[Sequence[Row]], budget: int) -> list[Shelf]:
         """Room for ``groups`` of similar rows, all of them where ``budget`` allows, else each its share."""
@@ -155,6 +178,7 @@ class RaggedDecoder:
             mine = [row for home, row in pairs if home is shelf]
             longest, cache = max((len(row.known) for row in mine), default=0), shelf.cache
             if mine and (not shelf.active or longest > cache.end):
+                cache.widen(max(longest, cache.end - cache.first) + SPARE_COLUMNS)
                 cache.realign(max(longest, *(cache.end - begin for begin in cache.begin), 0))
         logits = self._read([(shelf.cache, row) for shelf, row in pairs])
         for shelf, row in pairs:
@@ -212,9 +236,7 @@ class RaggedDecoder:
     def _step(self, shelves: Sequence[Shelf]) -> None:
         """One more token for each row."""
         for shelf in shelves:
-            if shelf.cache.end == shelf.cache.columns:
-                shelf.cache.realign(shelf.cache.end - shelf.cache.first)
-            shelf.cache.end += 1
+            shelf.cache.extend()
         rows = [row for shelf in shelves for row in shelf.active]
         if not rows:
             return

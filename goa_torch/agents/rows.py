@@ -15,8 +15,6 @@ from .token_sampling import next_tokens
 
 #: Prompts share a prefill only if that saves at least this many tokens.
 SHARED_TOKENS = 32
-#: Columns beyond what the longest row needs, so that rows move sideways rarely.
-SPARE_COLUMNS = 32
 #: Most memory kept from one batch for the next.
 KEPT_BYTES = 2**27
 #: Most logits held at once while scoring.
