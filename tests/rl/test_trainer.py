@@ -292,15 +292,18 @@ def test_a_controller_for_another_number_of_agents_is_refused(tmp_path):
         build_method("rumad", debates().pool, checkpoint="five")
 
 
-def test_the_shipped_controller_asks_few_and_stops_when_there_is_an_answer():
+@pytest.mark.parametrize("name, preset, messages", [("relay", "perfect", 5), ("relay_two", "perfect+read2", 2)])
+def test_shipped_controllers_ask_few_and_stop_when_there_is_an_answer(name, preset, messages):
     pool = perfect_pool(load_pool("relay"))
     asked = load_questions("relay", depth=(1, 2, 3, 4), limit=60)
-    results = build_method("rumad", pool, checkpoint="relay")(asked)
+    results = build_method("rumad", pool, checkpoint=name)(asked)
     everybody = build_method("mad", pool, n=None, rounds=6, history=False)(asked)
     assert sum(r.correct for r in everybody) == 60 and sum(r.correct for r in results) >= 57
     assert sum(len(r.calls) for r in results) < 0.4 * sum(len(r.calls) for r in everybody)
-    plan = plan_training(Path(__file__).parents[2] / "experiments" / "rumad.yaml", ["preset=perfect"])
-    policy, gate, facts = load_controller(find_controller("relay"))
+    plan = plan_training(Path(__file__).parents[2] / "experiments" / "rumad.yaml", [f"preset={preset}"])
+    heard = [stage["edges"] for result in results for stage in result.trace["stages"] if stage["stage"] == "pass"]
+    assert max(sum(edge[1] == node for edge in edges) for edges in heard for node in range(6)) == messages
+    policy, gate, facts = load_controller(find_controller(name))
     assert (policy.config, policy.observation, gate) == (plan.policy, plan.debate.observation, plan.debate.gate)
     assert facts["trained"]["ppo"] == asdict(plan.ppo)
 
