@@ -38,12 +38,28 @@ _TOLERANCE = {torch.float32: 1e-3, torch.float16: 2e-2, torch.bfloat16: 8e-2}
 class Piece:
     """Tokens of a forward pass: the last ``queries`` tokens of each of the ``rows`` of ``shelf``, row after row.
 
-    Several rows have one query each (they go on), several queries belong to one row (it is read).
+    One row is read, with any number of queries, or several go on: with one query each, or, where ``stops`` are given,
+    with several.
+
+    Attributes:
+        stops: the column after the last query of each row, if rows do not end together.
     """
 
     shelf: RowCache
     rows: slice
     queries: int
+    stops: Sequence[int] | None = None
+
+    @property
+    def is_read(self) -> bool:
+        return self.queries > 1 and self.stops is None
+
+    @property
+    def columns(self) -> Tensor:
+        """The column of each query, [rows, queries]."""
+        count = self.rows.stop - self.rows.start
+        stops = torch.tensor([self.shelf.end] * count if self.stops is None else self.stops)
+        return stops[:, None] + torch.arange(-self.queries, 0)
 
     @property
     def tokens(self) -> int:
@@ -87,14 +103,14 @@ class RaggedModel:
         inner = self.model.model
         hidden = embedding(ids, inner.embed_tokens.weight)
         cos, sin = (x[0, :, None] for x in inner.rotary_emb(hidden[None], positions[None]))
-        masks = [_mask(piece, hidden.dtype) for piece in pieces]
+        masks, places = [_mask(piece, hidden.dtype) for piece in pieces], [_places(piece) for piece in pieces]
         for number, layer in enumerate(inner.layers):
             attention, mlp = layer.self_attn, layer.mlp
             x = self._norm(hidden, layer.input_layernorm)
             query = self._heads(x, attention, "q", cos, sin).mul_(attention.scaling)
             key = self._heads(x, attention, "k", cos, sin)
             value = _project(x, attention.v_proj).view(-1, self.groups, self.size)
-            heard = self._attend(number, query, key, value, pieces, masks)
+            heard = self._attend(number, query, key, value, pieces, masks, places)
             if wanted is not None and layer is inner.layers[-1]:
                 hidden, heard = hidden[wanted], heard[wanted]
             hidden = _project(heard, attention.o_proj).add_(hidden)
@@ -121,16 +137,16 @@ class RaggedModel:
     # ------------------------------------------------------------------ attention
 
     def _attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, pieces: Sequence[Piece],
-                masks: Sequence[Tensor]) -> Tensor:
+                masks: Sequence[Tensor], places: Sequence[tuple[Any, ...]]) -> Tensor:
         """What every token hears, [tokens, heads * size]; writes keys and values to the shelves."""
         heard, start = torch.empty_like(query), 0
-        for piece, mask in zip(pieces, masks):
+        for piece, mask, place in zip(pieces, masks, places):
             mine = slice(start, start + piece.tokens)
             start = mine.stop
             shelf, end = piece.shelf, piece.shelf.end
             keys, values = shelf.layers[layer].keys[piece.rows], shelf.layers[layer].values[piece.rows]
-            if piece.queries == 1:
-                keys[:, :, end - 1], values[:, :, end - 1] = key[mine], value[mine]
+            if not piece.is_read:
+                keys[place], values[place] = key[mine], value[mine]
                 heard[mine] = self._go_on(query[mine], keys, values, mask)
                 continue
             seen = slice(shelf.begin[piece.rows.start], end)
@@ -141,11 +157,15 @@ class RaggedModel:
         return heard.view(len(query), -1)
 
     def _go_on(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
-        """One query a row: query [rows, heads, size], keys and values [rows, groups, columns, size], mask
-        [rows, 1, 1, columns]. Columns are all those of the shelf: matrix products copy what is not contiguous."""
-        folded = query.view(len(query), self.groups, -1, self.size)
-        scores = torch.matmul(folded, keys.transpose(-1, -2)).add_(mask)
-        return torch.matmul(scores.softmax(dim=-1), values).view_as(query)
+        """A few queries a row: query [rows * queries, heads, size], keys and values [rows, groups, columns, size], mask
+        [rows, 1, queries, 1, columns]. Columns are all those of the shelf: matrix products copy what is not contiguous.
+        """
+        rows, queries, columns = len(keys), mask.shape[2], keys.shape[2]
+        folded = query.view(rows, queries, self.groups, -1, self.size).transpose(1, 2)
+        scores = torch.matmul(folded.reshape(rows, self.groups, -1, self.size), keys.transpose(-1, -2))
+        scores.view(rows, self.groups, queries, -1, columns).add_(mask)
+        said = torch.matmul(scores.softmax(dim=-1), values)
+        return said.view(rows, self.groups, queries, -1, self.size).transpose(1, 2).reshape(query.shape)
 
     def _read(self, query: Tensor, keys: Tensor, values: Tensor, later: Tensor, heard: Tensor) -> None:
         """The queries of one row, [queries, heads, size], at the end of its keys and values [groups, columns, size].
@@ -191,12 +211,21 @@ def _project(x: Tensor, layer: Any) -> Tensor:
 def _mask(piece: Piece, dtype: torch.dtype) -> Tensor:
     """What is added to the scores of a piece: see :meth:`RaggedModel._go_on` and :meth:`RaggedModel._read`."""
     least = torch.finfo(dtype).min
-    if piece.queries > 1:
+    if piece.is_read:
         return torch.full((piece.queries, piece.queries), least, dtype=dtype).triu_(1)
     shelf = piece.shelf
-    begin, column = torch.tensor(shelf.begin[piece.rows])[:, None], torch.arange(shelf.columns)[None]
-    hidden = (column < begin) | (column >= shelf.end)
-    return torch.zeros(hidden.shape, dtype=dtype).masked_fill_(hidden, least)[:, None, None]
+    begin, column = torch.tensor(shelf.begin[piece.rows])[:, None, None], torch.arange(shelf.columns)
+    hidden = (column < begin) | (column > piece.columns[:, :, None])
+    return torch.zeros(hidden.shape, dtype=dtype).masked_fill_(hidden, least)[:, None, :, None]
+
+
+def _places(piece: Piece) -> tuple[Any, ...]:
+    """Where keys and values of rows that go on are written: an index of [rows, groups, columns, size]."""
+    if piece.stops is None:
+        return slice(None), slice(None), piece.shelf.end - 1
+    columns = piece.columns
+    row = torch.arange(len(columns))[:, None].expand_as(columns)
+    return row.flatten(), slice(None), columns.flatten()
 
 
 def _belongs(model: nn.Module) -> bool:

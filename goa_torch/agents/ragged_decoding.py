@@ -2,7 +2,8 @@
 
 Rows of similar length share a shelf; all shelves advance together, so that there is one batch, with one tail of long
 replies, whatever the prompts' lengths. Otherwise as :mod:`goa_torch.agents.decoding`: finished rows leave at once,
-waiting ones take their places, and what prompts share is read once.
+waiting ones take their places, and what prompts share is read once. The last few rows go on by several tokens a
+forward pass where they can guess them (see :mod:`goa_torch.agents.lookup`).
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ from accelerate.utils.memory import should_reduce_batch_size
 from torch import Tensor
 
 from .kv import BLOCK, SPARE_COLUMNS, Layout, PrefixStore, RowCache
+from .lookup import FewRows
 from .ragged import Piece, RaggedModel
 from .rows import KEPT_BYTES, SCORED_LOGITS, SHARED_TOKENS, Row, draw
 
 #: A shelf takes rows that need at least this share of its columns, or at most so many columns less.
 SIMILAR, ALIKE = 0.7, 48
+#: The last so many rows of a batch guess their next tokens: what they compute costs less than reading the weights.
+GUESSING_ROWS = 8
 
 
 @dataclass(slots=True, eq=False)
@@ -148,9 +152,13 @@ class RaggedDecoder:
         while any(shelf.waiting or shelf.active for shelf in shelves):
             while opening := [shelf for shelf in shelves if shelf.opens]:
                 self._admit(opening)
-            if enough is not None and not any(shelf.waiting for shelf in shelves) and enough(
-                    sum(len(shelf.active) for shelf in shelves)):
-                return True
+            if not any(shelf.waiting for shelf in shelves):
+                rows = sum(len(shelf.active) for shelf in shelves)
+                if enough is not None and enough(rows):
+                    return True
+                if enough is None and 0 < rows <= GUESSING_ROWS:
+                    self._guess(shelves)
+                    return False
             self._step([shelf for shelf in shelves if shelf.active])
         return False
 
@@ -244,6 +252,15 @@ class RaggedDecoder:
         ids = torch.tensor([row.new[-1] for row in rows])
         positions = torch.tensor([len(row.ids) + len(row.new) - 1 for row in rows])
         self._draw(rows, self.model.forward(ids, positions, pieces, None), shelves)
+
+    def _guess(self, shelves: Sequence[Shelf]) -> None:
+        """Until every row of ``shelves`` is finished, several tokens at once."""
+        few = FewRows(self.layout, [(shelf.cache, place, row) for shelf in shelves
+                                    for place, row in enumerate(shelf.active)])
+        while few.rows:
+            drawn = few.step(self.model, self.ends)
+            if self.told is not None:
+                self.told(drawn)
 
     def _draw(self, rows: Sequence[Row], logits: Tensor, shelves: Sequence[Shelf]) -> None:
         draw(rows, logits, self.ends)

@@ -102,7 +102,7 @@ class Team:
 
 
 class Tail:
-    """Tells decoders side by side when each of them has few rows left. One alone never stops.
+    """Tells decoders side by side when each of them has few rows left.
 
     Attributes:
         left: rows that each still has; ``None`` while some wait for a place.
@@ -111,12 +111,14 @@ class Tail:
     def __init__(self, decoders: int) -> None:
         self.left: list[int | None] = [None] * decoders
 
-    def reached_by(self, number: int) -> Callable[[int], bool]:
-        """For a decoder: told how many rows it has left, whether all have few."""
+    def reached_by(self, number: int) -> Callable[[int], bool] | None:
+        """For a decoder: told how many rows it has left, whether all have few. One alone has nobody to ask."""
+        if len(self.left) == 1:
+            return None
 
         def reached(rows: int) -> bool:
             self.left[number] = rows
-            return len(self.left) > 1 and all(each is not None and each <= FEW_ROWS for each in self.left)
+            return all(each is not None and each <= FEW_ROWS for each in self.left)
 
         return reached
 

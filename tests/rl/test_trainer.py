@@ -292,7 +292,8 @@ def test_a_controller_for_another_number_of_agents_is_refused(tmp_path):
         build_method("rumad", debates().pool, checkpoint="five")
 
 
-@pytest.mark.parametrize("name, preset, messages", [("relay", "perfect", 5), ("relay_two", "perfect+read2", 2)])
+@pytest.mark.parametrize("name, preset, messages", [("relay", "perfect", 5), ("relay_two", "perfect+read2", 2),
+                                                    ("relay_one", "perfect+read1", 1)])
 def test_shipped_controllers_ask_few_and_stop_when_there_is_an_answer(name, preset, messages):
     pool = perfect_pool(load_pool("relay"))
     asked = load_questions("relay", depth=(1, 2, 3, 4), limit=60)
