@@ -10,8 +10,8 @@ what was begun goes on. `--only train --runs edge_gnn` does a part, `--only comp
 a time, one for each processor by default. The folder gets `tuning.json`; one training for each regime, name and seed;
 `curves_<regime>.png`, validation accuracy over what training cost; `training.json`, the same in figures: for every run
 its best validation accuracy, and the tokens after which it first reached the accuracy `--reach` points below the best
-run's; and `compare_<regime>/`, the table of `goa bench` on test questions, where learned graphs stand beside untrained
-copies, random peers, rings and everybody hearing everybody.
+run's; `compare_<regime>/`, the table of `goa bench` on test questions, where learned graphs stand beside untrained
+copies, random peers, rings and everybody hearing everybody; and `seeds_<regime>.json`, the same over controller seeds.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from typing import Any
 
 import yaml
 from learned_topology_jobs import TRIAL_SEED, Job, best_of, run_all
+from learned_topology_seeds import over_seeds
+from learned_topology_seeds import show as show_seeds
 
 from goa_torch.bench import run_experiment
 from goa_torch.topology.learned.checkpoint import topology_facts
@@ -100,6 +102,8 @@ def main(arguments: Sequence[str] | None = None) -> Path:
         path = asked.out / f"compare_{regime}.yaml"
         path.write_text(yaml.safe_dump(comparison(config, folders, asked.limit or (200 if asked.quick else 1000))))
         run_experiment(path, out=asked.out / f"compare_{regime}")
+        rows = show_seeds(over_seeds(asked.out / f"compare_{regime}"), regime)
+        (asked.out / f"seeds_{regime}.json").write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
     return asked.out
 
 

@@ -9,7 +9,7 @@ import torch
 from test_decoding import plainly, rows
 from tiny import save_tiny
 
-from goa_torch.agents import ragged, team
+from goa_torch.agents import ragged, ragged_decoding, team
 from goa_torch.agents.decoding import Decoder, Row
 from goa_torch.agents.hf import HFModel
 from goa_torch.agents.kv import PrefixStore
@@ -244,6 +244,102 @@ def test_parts_of_a_batch_hold_equal_work_and_keep_what_begins_alike_together():
     assert [len(part) for part in parts] == [12, 12]
     assert [{row.ids[0] for row in part} for part in parts] == [{0, 1, 2, 3}, {4, 5, 6, 7}]
     assert team._share(batch[:1], 2) == [batch[:1], []]
+
+
+@pytest.fixture()
+def handed_on(monkeypatch):
+    """How many rows each call of ``finish`` was left with; batches of eight rows get a thread of their own."""
+    calls, finish = [], ragged_decoding.RaggedDecoder.finish
+
+    def watched(self, shelves, budget):
+        calls.append([len(shelf.active) for shelf in shelves])
+        finish(self, shelves, budget)
+
+    monkeypatch.setattr(ragged_decoding.RaggedDecoder, "finish", watched)
+    monkeypatch.setattr(team, "ROWS_A_THREAD", 8)
+    return calls
+
+
+@pytest.mark.parametrize("few, guessing", [(64, 0), (5, 0), (5, 4), (0, 4)])
+def test_threads_whose_batches_have_become_small_go_on_as_one(models, threads, monkeypatch, handed_on, few, guessing):
+    monkeypatch.setattr(team, "FEW_ROWS", few)
+    monkeypatch.setattr(ragged_decoding, "GUESSING_ROWS", guessing)
+
+    def ask():
+        batch = rows(16, seed=3, top_p=0.9)
+        for i, row in enumerate(batch):
+            row.sampling = Sampling(0.9, 0.9, 1 + 4 * (i % 5))
+        return batch
+
+    threads(1)
+    alone, together, told = ask(), ask(), []
+    decoder(models("llama"), eos=()).run(alone)
+    assert not handed_on
+    threads(2)
+    decoder(models("llama"), eos=(), on_tokens=told.append).run(together)
+    assert [(row.new, row.finish) for row in together] == [(row.new, row.finish) for row in alone]
+    assert sum(told) == sum(len(row.new) for row in alone) and torch.get_num_threads() == 2
+    assert len(handed_on) == (few > 0)
+    if few == 64:
+        assert sum(handed_on[0]) == sum(row.sampling.max_new_tokens > 1 for row in alone)
+    elif few:
+        assert 0 < sum(handed_on[0]) <= 2 * few
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_an_error_after_threads_have_joined_is_raised_and_leaves_the_decoders_usable(models, threads, handed_on, error):
+    threads(2)
+    made, batch = decoder(models("llama"), eos=()), rows(16, seed=3, new=6)
+
+    def interrupt(tokens):
+        if handed_on:
+            raise error
+
+    made.on_tokens = interrupt
+    with pytest.raises(error):
+        made.run(batch)
+    assert len(handed_on) == 1 and torch.get_num_threads() == 2
+    made.on_tokens, again = None, rows(16, seed=3, new=6)
+    made.run(again)
+    assert all(row.finish == "length" for row in again)
+    assert all(row.new == other.new[: len(row.new)] for row, other in zip(batch, again))
+
+
+def test_an_error_in_one_thread_ends_the_others_and_nobody_goes_on(models, threads, monkeypatch, handed_on):
+    made, batch, steps = decoder(models("llama"), eos=()), rows(16, seed=3, new=400), []
+    step = ragged_decoding.RaggedDecoder._step
+
+    def broken(self, shelves):
+        steps.append(threading.get_ident())
+        if self is made._team._decoders[1]:
+            raise ValueError("shapes do not match")
+        step(self, shelves)
+
+    monkeypatch.setattr(team, "FEW_ROWS", 0)
+    monkeypatch.setattr(ragged_decoding.RaggedDecoder, "_step", broken)
+    threads(2)
+    with pytest.raises(ValueError, match="shapes"):
+        made.run(batch)
+    assert not handed_on and len(steps) < 400 and torch.get_num_threads() == 2
+
+
+def test_rows_left_by_threads_that_run_out_of_memory_go_on_later(models, threads, monkeypatch, handed_on):
+    threads(1)
+    expected = rows(16, seed=3, new=8)
+    decoder(models("llama"), eos=()).run(expected)
+    forward, failed = ragged.RaggedModel.forward, []
+
+    def small_machine(self, ids, positions, pieces, wanted):
+        if handed_on and len(failed) < 2:
+            failed.append(len(ids))
+            raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you asked for 9 bytes")
+        return forward(self, ids, positions, pieces, wanted)
+
+    made, batch = decoder(models("llama"), eos=()), rows(16, seed=3, new=8)
+    monkeypatch.setattr(ragged.RaggedModel, "forward", small_machine)
+    threads(2)
+    made.run(batch)
+    assert len(failed) == 2 and [row.new for row in batch] == [row.new for row in expected]
 
 
 def _scaled(output):

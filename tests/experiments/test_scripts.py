@@ -82,6 +82,8 @@ def test_learned_topology_trains_draws_and_compares_at_toy_size(tmp_path):
     summary = json.loads((out / "compare_chain" / "summary.json").read_text())
     assert summary["results"] > 0
     assert {"edge_gnn untrained 0", "gptswarm untrained 0"} <= {row.get("label") for row in methods_of(out)}
+    rows = {row["name"]: row for row in json.loads((out / "seeds_chain.json").read_text())}
+    assert rows["edge_gnn"]["to_untrained"] and rows["random_nodup"]["to_random"] == [0, 0, 0]
     assert [path.name for path in script("learned_graphs").main([str(out / "chain"), "--limit", "2"])] == ["graphs.png"]
     drawn = json.loads((out / "chain" / "graphs.json").read_text())
     assert set(drawn) == {"edge_gnn untrained", "edge_gnn-0", "edge_logits untrained", "edge_logits+score+reward-0"}
@@ -90,6 +92,25 @@ def test_learned_topology_trains_draws_and_compares_at_toy_size(tmp_path):
 
 def methods_of(out):
     return yaml.safe_load((out / "compare_chain.yaml").read_text())["methods"]
+
+
+def test_rows_of_a_controllers_seeds_are_told_as_one_with_an_interval_over_questions_and_seeds(tmp_path, capsys):
+    def line(method, question, correct):
+        return json.dumps({"method": method, "question": question, "seed": 0, "correct": correct,
+                           "usage": {"prompt_tokens": 9, "completion_tokens": 1}})
+
+    answers = {"random_nodup": "0101", "a+score 0": "1111", "a+score 1": "1101", "a untrained 0": "0000",
+               "a untrained 1": "0001"}
+    (tmp_path / "results.jsonl").write_text("\n".join(
+        line(method, f"q{number}", right == "1") for method, all_of in answers.items()
+        for number, right in enumerate(all_of)))
+    rows = {row["name"]: row for row in script("learned_topology_seeds").main([str(tmp_path)])}
+    mine = rows["a+score"]
+    assert mine["accuracy"] == 87.5 and mine["seeds"] == [100, 75] and mine["tokens"] == 10
+    assert mine["to_random"][0] == 37.5 and mine["to_untrained"][0] == 75
+    assert rows["a untrained"]["to_untrained"] is None
+    assert mine["interval"][0] < 87.5 < mine["interval"][1] and mine["to_random"][1] < 37.5 < mine["to_random"][2]
+    assert "+37.5 [" in capsys.readouterr().out
 
 
 def test_the_learning_rate_that_does_best_on_validation_is_used_and_among_equals_the_one_in_the_middle(tmp_path):
