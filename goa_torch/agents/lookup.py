@@ -23,7 +23,7 @@ LENGTHS = (2, 1)
 #: How many tokens a row guesses.
 GUESSES = 3
 #: Guessing ends where, after so many turns of a row, fewer tokens a turn have come of it: a guess costs time too.
-TRIES, WORTHWHILE = 32, 1.25
+TRIES, WORTHWHILE = 128, 1.25
 
 
 class Lookup:
