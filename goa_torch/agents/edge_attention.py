@@ -32,7 +32,7 @@ from . import grouped_attention as grouped
 EPS = 1e-12
 Normalise = Literal["mass", "share"]
 
-_PREFIX = "edge_weighted_"
+_PREFIX, _HOOK = "edge_weighted_", "_edge_weights_hook"
 #: Attention functions that add a mask to their scores.
 _INNER = ("sdpa", "eager", grouped.NAME)
 _scope: ContextVar[dict[int, EdgeBias]] = ContextVar("edge_bias", default={})  # noqa: B039 (never changed in place)
@@ -41,7 +41,7 @@ _scope: ContextVar[dict[int, EdgeBias]] = ContextVar("edge_bias", default={})  #
 def log_weight(weight: Tensor, eps: float = EPS) -> Tensor:
     r"""Forward :math:`\log \max(w, \epsilon)`, backward :math:`g / \max(w, \epsilon)`: finite and right from one side
     at w = 0, where a plain logarithm gives NaN; exactly 0 at w = 1."""
-    bounded = weight.detach().clamp_min(eps)
+    bounded = weight.detach().float().clamp_min(eps)  # in half precision the bound would be 0
     return bounded.log() + (weight - weight.detach()) / bounded
 
 
@@ -72,12 +72,36 @@ class EdgeBias:
     _plain: bool | None = field(default=None, repr=False)
     _checked: bool = field(default=False, repr=False)
 
-    def check(self, rows: int, columns: int) -> None:
-        """Raises :class:`UserError` unless this fits a batch of ``rows`` x ``columns`` tokens, cached ones included."""
+    def __post_init__(self) -> None:
+        held = self.log_weight
+        if not isinstance(held, Tensor) or held.dim() != 2 or not held.is_floating_point() or not len(held):
+            raise UserError("edge_bias: log_weight must be a tensor [rows, columns] of floating-point numbers; "
+                            "message_bias() makes one of weights")
+        if self.normalise not in (None, "mass", "share"):
+            raise UserError(f"edge_bias: normalise = {self.normalise!r}; choose one of mass, share, or None")
+        message, start = self.message, self.start
+        if message is None and (self.parallel or self.normalise):
+            raise UserError(f"edge_bias: {'parallel messages need' if self.parallel else 'normalise needs'} to know which "
+                            "column is whose; give message")
+        if message is not None and (not isinstance(message, Tensor) or message.shape != held.shape
+                                    or message.is_floating_point() or message.dtype == torch.bool):
+            raise UserError("edge_bias: message must be whole numbers of the shape of log_weight, "
+                            f"{list(held.shape)}")
+        if start is not None and (not isinstance(start, Tensor) or start.shape != held.shape[:1]
+                                  or start.is_floating_point()):
+            raise UserError(f"edge_bias: start must be a tensor of {len(held)} whole numbers, one for each row")
+        gate = self.gate
+        if gate is not None and (not isinstance(gate, Tensor) or gate.dim() not in (1, 2)
+                                 or not bool(gate.detach().isfinite().all())):
+            raise UserError("edge_bias: gate must be a finite tensor [layers] or [layers, heads]")
+
+    def check(self, rows: int, columns: int | None) -> None:
+        """Raises :class:`UserError` unless this fits a batch of ``rows`` x ``columns`` tokens (``None``: more may come,
+        as when a prompt is read in pieces)."""
         held, width = self.log_weight.shape
         if rows % held:
             raise UserError(f"edge_bias has {held} rows, the batch {rows}; give one row of weights for each prompt")
-        if width > columns:
+        if columns is not None and width > columns:
             raise UserError(f"edge_bias has {width} columns, the batch {columns}; give one for each token of the "
                             "prompts, padding on the left included")
         if not self._checked:
@@ -115,8 +139,6 @@ class EdgeBias:
         message = None if self.message is None else fitted(self.message, -1)
         blocked = None
         if self.parallel:
-            if message is None:
-                raise UserError("edge_bias: parallel messages need to know which column is whose; give message")
             mine = message[:, column.clamp_max(columns - 1)]  # [rows, queries]
             begun = (message >= 0).cumsum(1) > 0  # [rows, columns] what a message sees of this is itself alone
             blocked = ((mine[:, :, None] >= 0) & begun[:, None] & (mine[:, :, None] != message[:, None]))[:, None]
@@ -216,11 +238,15 @@ def enable_edge_weights(model: nn.Module) -> nn.Module:
     AttentionInterface.register(_PREFIX + inner, _attention(inner))
     AttentionMaskInterface.register(_PREFIX + inner, sdpa_mask if inner == "sdpa" else eager_mask)
     model.set_attn_implementation(_PREFIX + inner)
+    if (before := getattr(model, _HOOK, None)) is not None:  # taught once, then given another attention
+        before.remove()
     handle = model.register_forward_pre_hook(_apply, with_kwargs=True)
+    setattr(model, _HOOK, handle)
     try:
         _probe(model, name)
     except UserError:
         handle.remove()
+        delattr(model, _HOOK)
         model.set_attn_implementation(inner)
         raise
     return model
@@ -261,7 +287,15 @@ def _apply(model: nn.Module, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple
     first, columns = 0, queries
     if cache is not None:
         first, columns = cache.get_query_offset(0), cache.get_mask_sizes(queries, 0)[0]
-    bias.check(rows, columns)
+    if not edge_weights_enabled(model):
+        raise UserError(f"edge weights: {type(model).__name__} was given another attention since; call "
+                        "enable_edge_weights() again")
+    bias.check(rows, columns if cache is None else None)
+    gate, config = bias.gate, model.config.get_text_config()
+    if gate is not None and gate.shape not in ((config.num_hidden_layers,),
+                                               (config.num_hidden_layers, config.num_attention_heads)):
+        raise UserError(f"edge_bias: gate is {list(gate.shape)}, but there are {config.num_hidden_layers} layers of "
+                        f"{config.num_attention_heads} heads")
     if bias.plain:
         kwargs.pop("edge_bias", None)
         return args, kwargs

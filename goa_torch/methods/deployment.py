@@ -66,6 +66,8 @@ def deploy(method: str, agents: Sequence[str], checkpoint: str | None, controlle
     if asked.get("k") == ALL:
         asked["k"] = None
     elif "k" in asked:
+        if isinstance(asked["k"], str):
+            raise UserError(f"{method}: k must be a whole number of at least 1, or {ALL!r}, not {asked['k']!r}")
         check_count(method, "k", asked["k"])
     if "threshold" in asked:
         check_number(method, "threshold", asked["threshold"], 0, 1)
@@ -80,7 +82,8 @@ def deploy(method: str, agents: Sequence[str], checkpoint: str | None, controlle
     known = topology_facts(checkpoint)
     kind = controller_class(known["controller"])
     if controller is not None and kind is not controller_class(controller):
-        raise UserError(f"{method}: {checkpoint} holds a {kind.__name__}; run it with the method it was trained for")
+        raise UserError(f"{method}: {checkpoint} holds a topology of {known['controller']}; run it with the method it "
+                        "was trained for")
     if issubclass(kind, EdgeLogits) and sorted(known["agents"]) != sorted(agents):
         raise UserError(f"{method}: {checkpoint} holds edge logits of the agents {', '.join(known['agents'])}, but "
                         f"{', '.join(agents)} take part; train them for this pool")

@@ -17,8 +17,11 @@ from .number import read_number
 from .registry import get_task
 from .task import Row, Task, options
 
-_SIGNS, _BRACKETS = frozenset("+-*/^=<>%"), frozenset("()[]{}")
-_PIECE, _THOUSANDS = re.compile(r"\w+|[-+*/^=<>%()\[\]{}]"), re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_SIGNS, _BRACKETS = frozenset("+-*/^=<>%~"), frozenset("()[]{}")
+_PIECE, _THOUSANDS = re.compile(r"\w+|[-+*/^=<>%()\[\]{}~]"), re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+#: Signs as they may be written, and the sign of a negative number, which stands between nothing.
+_WRITTEN = str.maketrans({"\u2212": "-", "\u00d7": "*", "\u00b7": "*", "\u00f7": "/", "~": " "})
+_NEGATIVE = re.compile(r"(?<![\w)\]}])(?<![\w)\]}]\s)-(?=\d)")
 #: Splits that a split must share no question with; theirs are the questions that stay.
 _KEPT_FROM = {"train": ("validation", "test"), "validation": ("test",)}
 
@@ -87,9 +90,10 @@ def _words(question: Question) -> str:
 def _bare(text: str) -> str:
     """The words of a text, run together but for numbers, and the signs between numbers, brackets and variables, with
     the brackets beside them."""
-    pieces = ["", *_PIECE.findall(_THOUSANDS.sub("", text)), ""]
+    text = _NEGATIVE.sub("~", _THOUSANDS.sub("", text.translate(_WRITTEN).replace("\\cdot", "*")))
+    pieces = ["", *_PIECE.findall(text), ""]
     around = list(zip(pieces, pieces[1:], pieces[2:]))
-    signs = ["", *(piece if piece in _SIGNS and _formula(before) and _formula(after) else ""
+    signs = ["", *(piece if piece == "~" or (piece in _SIGNS and _formula(before) and _formula(after)) else ""
                    for before, piece, after in around), ""]
     bare = ""
     for place, (_, piece, _) in enumerate(around, start=1):

@@ -313,6 +313,50 @@ def test_a_bias_of_the_wrong_size_is_one_line(folder):
             model(tokens(model), edge_bias=EdgeBias(torch.full((1, COLUMNS + 1), loud)))
 
 
+def test_a_prompt_may_be_read_in_pieces(folder):
+    model = enable_edge_weights(load(folder))
+    ids, bias = tokens(model), heard(0.2, 1.7)
+    with edge_weighted(model, bias):
+        whole = model.generate(ids, max_new_tokens=3, do_sample=False, eos_token_id=-1)
+        assert torch.equal(whole, model.generate(ids, max_new_tokens=3, do_sample=False, eos_token_id=-1,
+                                                 prefill_chunk_size=7))
+
+
+def test_a_model_given_another_attention_says_so_and_can_be_taught_again(folder):
+    model, ids, bias = enable_edge_weights(load(folder, "sdpa")), None, heard(0.2, 1.7)
+    ids = tokens(model)
+    before = model(ids, edge_bias=bias).logits
+    model.set_attn_implementation("eager")
+    with pytest.raises(UserError, match="call enable_edge_weights"):
+        model(ids, edge_bias=bias)
+    assert torch.allclose(enable_edge_weights(model)(ids, edge_bias=bias).logits, before, atol=1e-4)
+
+
+def test_weights_of_half_precision_may_be_zero():
+    assert heard(0.0, 1.0).log_weight.isfinite().all()
+    assert message_bias(torch.tensor([0.0, 1.0]).half(), MESSAGE[None]).log_weight.isfinite().all()
+
+
+@pytest.mark.parametrize("wrong, says", [
+    ({"log_weight": torch.zeros(COLUMNS)}, "rows, columns"), ({"log_weight": [[0.0]]}, "rows, columns"),
+    ({"log_weight": torch.zeros(1, COLUMNS).long()}, "floating-point"), ({"log_weight": torch.zeros(0, 4)}, "rows"),
+    ({"normalise": "mas"}, "choose one of mass, share"), ({"normalise": "mass"}, "give message"),
+    ({"parallel": True}, "give message"), ({"message": MESSAGE[None, 1:], "parallel": True}, "shape"),
+    ({"message": MESSAGE[None] > 0}, "whole numbers"), ({"start": 9}, "one for each row"),
+    ({"start": torch.tensor([1, 2])}, "one for each row"), ({"start": torch.tensor([1.0])}, "whole numbers"),
+    ({"gate": [1.0]}, "gate"), ({"gate": torch.tensor([torch.nan, 1])}, "finite")])
+def test_fields_that_do_not_fit_are_one_line(wrong, says):
+    with pytest.raises(UserError, match=says):
+        EdgeBias(**{"log_weight": torch.zeros(1, COLUMNS), **wrong})
+
+
+@pytest.mark.parametrize("shape", [(1,), (9,), (2, 3)])
+def test_gates_of_another_number_of_layers_or_heads_are_one_line(folder, shape):
+    model = enable_edge_weights(load(folder))
+    with pytest.raises(UserError, match="layers of"):
+        model(tokens(model), edge_bias=heard(0.5, 1.5, gate=torch.ones(shape)))
+
+
 @pytest.mark.parametrize("bias, says", [
     (torch.ones(1, COLUMNS), "must be an EdgeBias"), ([1.0], "must be an EdgeBias"),
     (EdgeBias(torch.full((1, COLUMNS), float("nan"))), "not finite"),

@@ -96,7 +96,8 @@ def test_overlap_ignores_the_order_of_options_but_not_the_options(tmp_path):
     ("x + y = 3", "x - y = 3", False), ("1.5 m", "15 m", False), ("What is 2 + 3?", "what is 2+3", True),
     ("1,000 apples", "1000 apples", True), ("A well-known fact - really?", "a well known fact, really", True),
     ("COVID-19 (2020)", "covid 19: 2020", True), ("* Why (exactly)?", "why exactly", True),
-    ("cannot", "can not", True)])
+    ("cannot", "can not", True), ("What is |-3|?", "What is |3|?", False), ("What is 3\u22122?", "what is 3-2", True),
+    ("3\\cdot2", "3*2", True), ("3 \u00d7 2", "3*2", True), ("ages 3-5", "ages 3 - 5", True), ("~5 m", "5 m", True)])
 def test_overlap_ignores_punctuation_but_not_the_signs_of_formulas(tmp_path, one, other, same):
     def load(text):
         return load_questions("file", file=lines(tmp_path, [{"question": text, "gold_answer": "1"}]))

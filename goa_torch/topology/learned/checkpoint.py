@@ -59,7 +59,11 @@ def topology_facts(folder: str | Path) -> dict[str, Any]:
                         f"({getattr(error, 'strerror', None) or error}); goa train makes one, in its folder best/"
                         ) from error
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-        raise UserError(f"{path}: format {facts.get('format') if isinstance(facts, dict) else facts!r}, not {FORMAT}")
+        found = repr(facts.get("format")) if isinstance(facts, dict) else f"of a {type(facts).__name__}"
+        raise UserError(f"{path}: format {found}, not {FORMAT}; train it again with this version")
+    for key, kind in (("controller", str), ("agents", list), ("settings", dict), ("deployed", dict)):
+        if not isinstance(facts.get(key), kind):
+            raise UserError(f"{path}: {key} must be a {kind.__name__}, not {facts.get(key)!r}; train it again")
     return facts
 
 
@@ -85,9 +89,12 @@ def load_topology(folder: str | Path, **deployed: Any) -> LearnedTopology:
         kind = controller_class(facts["controller"])
         trained = {key: value for key, value in facts["deployed"].items() if key not in DEBATE}
         controller = kind.for_agents(facts["agents"], **facts["settings"], **{**trained, **deployed})
+    except TypeError as error:
+        raise UserError(f"{Path(folder) / FACTS_FILE}: {error}; train it again") from error
+    try:
         controller.load_state_dict(load_file(Path(folder) / WEIGHTS_FILE))
-    except (OSError, SafetensorError, KeyError, TypeError, RuntimeError) as error:
-        line = (str(error).splitlines() or [type(error).__name__])[0]
+    except (OSError, SafetensorError, KeyError, RuntimeError) as error:
+        line = " ".join(str(error).split())[:200] or type(error).__name__
         raise UserError(f"{Path(folder) / WEIGHTS_FILE}: not the weights of this topology ({line})") from error
     return controller.eval()
 

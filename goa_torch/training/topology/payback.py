@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 
@@ -29,4 +30,5 @@ def payback(trained_tokens: float, step: int, best: Mapping[str, float], everybo
     if saved <= 0:
         return None, "saves no tokens"
     questions = trained_tokens / saved
-    return questions, f"pays for itself after {questions:,.0f} question{'s' * (round(questions) != 1)}"
+    count = math.ceil(questions)
+    return questions, f"pays for itself after {count:,} question{'s' * (count != 1)}"
