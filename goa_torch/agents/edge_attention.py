@@ -81,8 +81,8 @@ class EdgeBias:
             raise UserError(f"edge_bias: normalise = {self.normalise!r}; choose one of mass, share, or None")
         message, start = self.message, self.start
         if message is None and (self.parallel or self.normalise):
-            raise UserError(f"edge_bias: {'parallel messages need' if self.parallel else 'normalise needs'} to know which "
-                            "column is whose; give message")
+            who = "parallel messages need" if self.parallel else "normalise needs"
+            raise UserError(f"edge_bias: {who} to know which column is whose; give message")
         if message is not None and (not isinstance(message, Tensor) or message.shape != held.shape
                                     or message.is_floating_point() or message.dtype == torch.bool):
             raise UserError("edge_bias: message must be whole numbers of the shape of log_weight, "
