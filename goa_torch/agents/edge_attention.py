@@ -327,6 +327,9 @@ def _attention(inner: str) -> Callable:
             function = ALL_ATTENTION_FUNCTIONS[inner]
         if edge_bias is None:
             return function(module, query, key, value, attention_mask, **options)
+        if not isinstance(edge_bias, Applied):
+            raise UserError("edge weights: call the model that enable_edge_weights() was given, not a part or a copy of "
+                            "it")
         return edge_bias.attend(function, module, query, key, value, attention_mask, **options)
 
     return edge_weighted_attention

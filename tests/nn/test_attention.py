@@ -332,6 +332,12 @@ def test_a_model_given_another_attention_says_so_and_can_be_taught_again(folder)
     assert torch.allclose(enable_edge_weights(model)(ids, edge_bias=bias).logits, before, atol=1e-4)
 
 
+def test_a_part_of_a_model_is_not_the_model_that_was_taught(folder):
+    model = enable_edge_weights(load(folder))
+    with pytest.raises(UserError, match="not a part"):
+        model.model(tokens(model), edge_bias=heard(0.2, 1.7))
+
+
 def test_weights_of_half_precision_may_be_zero():
     assert heard(0.0, 1.0).log_weight.isfinite().all()
     assert message_bias(torch.tensor([0.0, 1.0]).half(), MESSAGE[None]).log_weight.isfinite().all()
