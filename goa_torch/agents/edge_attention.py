@@ -328,8 +328,8 @@ def _attention(inner: str) -> Callable:
         if edge_bias is None:
             return function(module, query, key, value, attention_mask, **options)
         if not isinstance(edge_bias, Applied):
-            raise UserError("edge weights: call the model that enable_edge_weights() was given, not a part or a copy of "
-                            "it")
+            raise UserError("edge weights: call the model that enable_edge_weights() was given, not a part or a copy "
+                            "of it")
         return edge_bias.attend(function, module, query, key, value, attention_mask, **options)
 
     return edge_weighted_attention
