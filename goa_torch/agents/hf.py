@@ -162,7 +162,7 @@ class HFModel(LanguageModel):
     def replies(self, rows: Sequence[Row], thinking: Sequence[bool], seconds: float) -> list[Reply]:
         """What decoded rows say; each has its share of the ``seconds``."""
         work = [len(row.ids) - row.cached + len(row.new) if row.new else 0 for row in rows]
-        control = set(self.tokenizer.all_special_ids) | self.ends
+        control = self._control()
         second = seconds / max(1, sum(work))
         return [self._reply(row, inside, second * done, control) for row, inside, done in zip(rows, thinking, work)]
 
@@ -182,9 +182,13 @@ class HFModel(LanguageModel):
         text, reasoning = split_reasoning(text, thinking)
         return Reply(text, row.finish, reasoning=reasoning, log_prob=row.log_prob, usage=usage)
 
-    def _text(self, ids: Sequence[int], control: set[int]) -> str:
+    def _control(self) -> set[int]:
+        """Tokens that are no text."""
+        return set(self.tokenizer.all_special_ids) | self.ends
+
+    def _text(self, ids: Sequence[int], control: set[int] | None = None) -> str:
         """Text of generated tokens; ``control`` tokens are left out, except tags that mark reasoning."""
-        tokenizer = self.tokenizer
+        tokenizer, control = self.tokenizer, self._control() if control is None else control
         kept = [i for i in ids if i not in control or _TAG.fullmatch(tokenizer.convert_ids_to_tokens(i))]
         return tokenizer.decode(kept, skip_special_tokens=False, clean_up_tokenization_spaces=False)
 

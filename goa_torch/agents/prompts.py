@@ -53,6 +53,8 @@ class PromptSet:
         Args:
             pool: the pool's own variables.
         """
+        for name in ("system", template):  # what is checked is what is on the disk now
+            _SEEN.pop(self.folder / f"{name}.jinja", None)
         self.render(template, {**_SAMPLE, "pool": dict(pool or {})})
 
     def sibling(self, name: str) -> PromptSet:

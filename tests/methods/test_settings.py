@@ -56,7 +56,11 @@ def test_numbers_of_numpy_are_numbers():
 def test_a_method_knows_its_name_and_settings_however_it_is_built(name):
     built = build_method(name, echo_pool())
     direct = type(built)(built.pool)
-    assert direct.name == built.name == name and direct.config == built.config == type(built).parameters_of()
+    defaults = type(built).parameters_of()
+    assert direct.name == built.name == name and direct.config == built.config and list(built.config) == list(defaults)
+    decided = {key for key, value in built.config.items() if value != defaults[key]}
+    assert all(defaults[key] is None for key in decided)  # what is left open is settled, and nothing else
+    assert type(built)(built.pool, **built.config).config == built.config
 
 
 def test_settings_given_by_place_are_known_and_methods_can_be_copied():
